@@ -240,7 +240,7 @@ async def save(context: ActionContext, request: ActionRequest, _: Values) -> Out
         saved = await (_change(context, key, digest, values) if key else _create(context, values))
     except (PersonaError, NoModel, ValueError) as error:
         return give_back(refused("not_saved", why=error), values, "persona.txt")
-    await context.services.agents.roster.look()
+    await context.services.agents.roster.refresh()
     entry = context.services.agents.roster.of(saved)
     if entry is None:
         return done("persona_saved_unlisted", detail=saved)
@@ -260,7 +260,7 @@ async def delete(context: ActionContext, _: ActionRequest, values: OfPersona) ->
         kept = await asyncio.to_thread(delete_folder, context.services.settings.personas_dir, entry.key)
     except PersonaError as error:
         return refused("persona_not_deleted", agent=entry.shown, why=error)
-    await context.services.agents.roster.look()
+    await context.services.agents.roster.refresh()
     log.info("%s: persona deleted from Discord; its files are in %s/%s", entry.key, DELETED, kept)
     return done("persona_deleted", detail=entry.shown, agent=entry.shown, folder=f"{DELETED}/{kept}")
 

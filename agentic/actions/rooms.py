@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from agentic.actions.base import ActionContext, ActionRequest, File, Outcome, done, refused, report
 from agentic.actions.values import Values, option
-from agentic.agent.roster import Called, find
+from agentic.agent.roster import AgentName, find
 from agentic.policies import POLICY_TEXTS
 from agentic.record.database import RecordError
 from agentic.record.export.story import Look
@@ -66,7 +66,7 @@ async def add(context: ActionContext, request: ActionRequest, values: OfMember) 
     if entry.why_not is not None:
         return refused("cannot_take_part", agent=entry.shown, reason=entry.why_not)
     room, order = await find_room(context, request, values), RoomOrder(member=entry.member.model_dump_json())
-    return await _order(context, room, "room-add", order, Called(entry.key, entry.shown))
+    return await _order(context, room, "room-add", order, AgentName(entry.key, entry.shown))
 
 
 async def next_speaker(context: ActionContext, request: ActionRequest, values: OfMember) -> Outcome:
@@ -80,7 +80,7 @@ async def remove(context: ActionContext, request: ActionRequest, values: OfMembe
 async def _order_member(context: ActionContext, request: ActionRequest, values: OfMember, name: str) -> Outcome:
     """Give an order about a member, even if its persona has been deleted since."""
     room = await find_room(context, request, values)
-    members = [Called(one.name, one.shown) for one in room.members] if room is not None else []
+    members = [AgentName(one.name, one.shown) for one in room.members] if room is not None else []
     member = find(members, context.without_mentions(values.agent))
     if room is not None and isinstance(member, str):
         return refused(
@@ -94,7 +94,7 @@ async def _order(
     room: Room | None,
     name: str,
     order: RoomOrder,
-    agent: Called | None = None,
+    agent: AgentName | None = None,
     detail: str = "",
 ) -> Outcome:
     if room is None:

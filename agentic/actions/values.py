@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.fields import FieldInfo
 
 from agentic.actions.base import ActionContext, ActionRequest, Outcome, Surface, refused
-from agentic.agent.roster import Called, nearest
+from agentic.agent.roster import AgentName, nearest
 from agentic.chat.directory import clean_name
 from agentic.ids import MAX_ID
 from agentic.text import named
@@ -133,7 +133,7 @@ def agent_named(written: str, names: Mapping[str, str]) -> str | None:
 def unknown_value(kind: str, written: str, known: Sequence[str], shown: Sequence[str] = ()) -> Outcome:
     """Refuse a value that an option doesn't have: suggest the closest one, and list the choices."""
     listed = shown or known
-    close = nearest([Called(name, name) for name in known], written)
+    close = nearest([AgentName(name, name) for name in known], written)
     meant = f" Did you mean {close}?" if close else ""
     more = ", …" if len(listed) > MAX_NAMED else ""
     choices = f" Choose from: {', '.join(listed[:MAX_NAMED])}{more}." if listed else ""

@@ -1,14 +1,12 @@
-"""What turns begin with, and how another process reads it back to continue a turn.
+"""The events that begin turns, and how another process reads an event back to continue its turn.
 
 TurnEvent
 ├─ MentionEvent       a person or another agent calls the agent
-├─ InstructionEvent   the coordinator gives a turn
+├─ InstructionEvent   the coordinator tells the agent to take a turn
 └─ AutomationEvent    a task that nobody in a channel asked for
-   ├─ HeartbeatEvent, CronEvent, HookEvent   of the persona's files
+   ├─ HeartbeatEvent, CronEvent, HookEvent   from the persona's files
    ├─ WebhookEvent                           a request from outside
-   └─ ReflectionEvent                        the coordinator's idle tasks
-
-Then the rules that follow from an event's type, and the event as JSON.
+   └─ ReflectionEvent                        the coordinator's background tasks
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MENTION_SECONDS = 120.0  # for a mention's turn, where TURN_TIMEOUT_SECONDS is not set
-LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
-POST_SECONDS = 10.0  # of the deadline, kept for posting
+MENTION_SECONDS = 120.0  # for a mention's turn
+LONGEST_TURN = 600.0  # seconds; a deadline from another process may be wrong, and clocks may change
+POST_SECONDS = 10.0  # before the deadline, reserved for posting
 
 MOMENTS = {
     "startup": "you have just started",
@@ -44,14 +42,14 @@ MOMENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEvent:
-    """An event in a lane. Nothing is posted after `deadline`, in unix seconds; with `seconds` the deadline is that long
-    after the turn begins. `on_behalf` is the person whose budget pays for it, if that is known.
+    """An event in a lane. Nothing is posted after `deadline`, in unix seconds. If `seconds` is set, the turn has that
+    long from its start instead. `on_behalf` is the person whose budget pays for it, if known.
 
-    The inbox sets `seq`, a number that only grows, and `at`, the time of its arrival in unix seconds.
+    The inbox sets `seq`, a number that only grows, and `at`, the time of the event's arrival in unix seconds.
     """
 
     kind: ClassVar[str] = ""
-    origin: ClassVar[str] = ""  # how people read where it comes from, a format of the event; "" for its kind
+    origin: ClassVar[str] = ""  # the source as people read it, a format string for the event; "" for its kind
 
     id: str
     channel_id: int
@@ -64,7 +62,7 @@ class TurnEvent:
 
     @property
     def lane(self) -> int | str:
-        """Its lane in the inbox: its channel, or a lane of its own if it has no channel."""
+        """The event's lane in the inbox: its channel, or a lane of its own without a channel."""
         return self.id if self.channel_id == NO_CHANNEL else self.channel_id
 
     def begun(self, now: float) -> Self:
@@ -79,49 +77,49 @@ class TurnEvent:
 
     @property
     def person_id(self) -> int | None:
-        """The person who brought it about, if that is known before the turn has read the channel."""
+        """The person who caused the event, if that is known before the turn reads the channel."""
         return self.on_behalf
 
     @property
     def for_people(self) -> bool:
-        """Whether a person brought it about: it may use the daily turns that are reserved for people."""
+        """Whether a person caused it: it may use the daily turns that are reserved for people."""
         return self.person_id is not None
 
     @property
     def forced(self) -> bool:
-        """Whether somebody waits for an answer, so that the agent may not stay silent."""
+        """Whether somebody waits for an answer, so the agent may not stay silent."""
         return False
 
     @property
     def cools_down(self) -> bool:
-        """Whether the channel's cooldown applies to it."""
+        """Whether the channel's cooldown applies."""
         return False
 
     @property
     def answers_person(self) -> bool:
-        """Whether it is the answer to a person who called the agent: with the option always_search it searches."""
+        """Whether it answers a person who called the agent: with the option always_search, the turn searches first."""
         return False
 
     @property
     def reports(self) -> bool:
-        """Whether the coordinator waits for its result, and asks for it again until there is one."""
+        """Whether the coordinator waits for the result, and repeats its request until there is one."""
         return self.kind in ("instruction", "reflection")
 
     @property
     def reply_to(self) -> int | None:
-        """The message that its post is a reply to, as Discord shows one."""
+        """The message that the post is a Discord reply to."""
         return None
 
 
 def deadline_of(instruction: Instruction, now: float) -> float:
-    """Without a deadline an instruction has the 90 seconds of the protocol; it has ten minutes at most."""
+    """Return unix seconds: by default 90 seconds from now, at most ten minutes."""
     return min(instruction.deadline or now + DEFAULT_DEADLINE_SECONDS, now + LONGEST_TURN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutomationEvent(TurnEvent):
-    """A task that nobody in a channel asked for: not forced, no cooldown, and its time begins with its turn, since
-    nobody waits for it. Where `channel_id` is NO_CHANNEL, nobody reads what it says."""
+    """A task that nobody in a channel asked for: not forced, and without a cooldown. Its time starts with its turn,
+    since nobody waits for it. If `channel_id` is NO_CHANNEL, nobody sees the answer."""
 
     @property
     def task(self) -> AutomationTask:
@@ -130,7 +128,7 @@ class AutomationEvent(TurnEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatEvent(AutomationEvent):
-    """A check of heartbeat.md is due."""
+    """A check in heartbeat.md is due."""
 
     kind: ClassVar[str] = "heartbeat"
     origin: ClassVar[str] = "heartbeat.md: {0.check}"
@@ -145,7 +143,7 @@ class HeartbeatEvent(AutomationEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronEvent(AutomationEvent):
-    """A job of agents.md is due."""
+    """A job in agents.md is due."""
 
     kind: ClassVar[str] = "cron"
     origin: ClassVar[str] = "agents.md: {0.job}"
@@ -160,8 +158,8 @@ class CronEvent(AutomationEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent(AutomationEvent):
-    """A hook of agents.md. `around` is the kind of the event before or after which it runs, "" for none; `on_behalf` is
-    the person who brought that event about. `aside`: it reads the event's channel and says nothing there."""
+    """A hook in agents.md. `around` is the kind of event that the hook runs before or after, or ""; `on_behalf` is the
+    person who caused that event. An `aside` hook reads the event's channel without posting there."""
 
     kind: ClassVar[str] = "hook"
     origin: ClassVar[str] = "agents.md: {0.hook}"
@@ -179,7 +177,7 @@ class HookEvent(AutomationEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookEvent(AutomationEvent):
-    """A signed request from outside. Its signature lets it begin a turn; what it says is data, not an order."""
+    """A signed request from outside. The signature lets it begin a turn; its text is data, not an order."""
 
     kind: ClassVar[str] = "webhook"
     origin: ClassVar[str] = "webhook: {0.name}"
@@ -194,8 +192,8 @@ class WebhookEvent(AutomationEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionEvent(TurnEvent):
-    """The coordinator gives a turn: in a conversation or room, with a trigger message in reaction to a person, or
-    because an owner asked for it."""
+    """The coordinator tells the agent to take a turn: in a conversation or room, in reaction to a person's message (the
+    trigger message), or because an owner asked for it."""
 
     kind: ClassVar[str] = "instruction"
     origin: ClassVar[str] = "coordinator"
@@ -212,8 +210,8 @@ class InstructionEvent(TurnEvent):
 
     @property
     def for_people(self) -> bool:
-        """Whether the turn is one of those that a day keeps for people: an answer to one, or a person's wish. A room's
-        turns are none by themselves, though they are on its opener's account."""
+        """Whether it answers a person, or a person asked for it. A room's other turns are not for people, although they
+        count against its opener's budget."""
         given = self.instruction
         return given.requested or given.trigger_message_id is not None or given.take_up is not None
 
@@ -234,14 +232,15 @@ def mention_id(message_id: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MentionEvent(TurnEvent):
-    """A person calls the agent, or another agent does (inbox/triggers.py). `to_all`: by the bots' role, so that
-    every bot answers.
+    """A person calls the agent, or another agent does (inbox/triggers.py).
 
-    `late`: the agent was away when it was asked. `pieces` are the person's other messages that belong to the question;
-    the newest of all came at `heard_at`, in unix seconds. `unaddressed`: the message names nobody, but the
-    agent answers everything there. `continues`: the person wants no answer, only that the agent
-    continues the conversation. `on_behalf` is the person who set off the chain in which another agent asks. `signs_at`
-    is the message for signs where the asked one is a command that is being deleted.
+    `to_all`: the message mentions the bots' role, so every bot answers. `late`: the agent was offline when it was
+    called. `unaddressed`: the message names nobody, but the agent answers everything there. `continues`: the person
+    wants no answer, only that the conversation continues.
+
+    `pieces` are the person's other messages that belong to the question; the newest of all came at `heard_at`, in unix
+    seconds. `on_behalf` is the person who started the chain in which another agent asks. `signs_at` is the message to
+    react to if the asked message is a command that is being deleted.
     """
 
     kind: ClassVar[str] = "message"
@@ -258,7 +257,7 @@ class MentionEvent(TurnEvent):
 
     @property
     def by_person(self) -> bool:
-        """Another agent is neither pinged nor given a reason for silence."""
+        """Whether a person calls. Another agent is neither pinged nor told why there is no answer."""
         return self.asked.speaker.kind == "person"
 
     @property
@@ -271,12 +270,12 @@ class MentionEvent(TurnEvent):
 
     @property
     def joined_ids(self) -> tuple[str, ...]:
-        """The turns that the pieces would have had, had they been answered alone."""
+        """The ids of the turns that would have answered each piece alone."""
         return tuple(mention_id(piece.id) for piece in self.pieces)
 
     @property
     def sign_id(self) -> int:
-        """The message at which signs are put, such as the reason for silence."""
+        """The message to react to, for example with the reason for silence."""
         return self.asked.id if self.signs_at is None else self.signs_at
 
     @property
@@ -289,8 +288,8 @@ class MentionEvent(TurnEvent):
 
     @property
     def cools_down(self) -> bool:
-        """A cooldown would break a chain of agents at its first link, and a person asks an agent to continue right
-        after it has spoken. Where an agent answers everything, people write as they do to each other."""
+        """Whether the channel's cooldown applies. It would break a chain of agents at its first link, stop a person who
+        asks an agent to continue right after it spoke, and cut off people if the agent answers everything."""
         return self.by_person and not (self.late or self.continues or self.unaddressed)
 
     @classmethod
@@ -305,7 +304,7 @@ class MentionEvent(TurnEvent):
         seconds: float = MENTION_SECONDS,
         **more: Any,
     ) -> MentionEvent:
-        """`seconds` is how long the turn may take; `more` are further fields. See Services.mention."""
+        """Build the event. The turn may take `seconds`; `more` are further fields. See Services.mention."""
         return cls(
             id=mention_id(asked.id),
             channel_id=channel_id,
@@ -320,11 +319,11 @@ class MentionEvent(TurnEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectionEvent(AutomationEvent):
-    """The coordinator gives a task for while nobody writes. Either it writes a text for the coordinator (WRITTEN) by
-    one call of a model, or it may post what nobody asked for (PROACTIVE).
+    """A background task from the coordinator for times when nobody writes. It either writes a text for the coordinator
+    with one model call (WRITTEN), or may post an unprompted message (PROACTIVE).
 
-    The person whom a post is for pays for it from their budget, but it is not a turn for people: nobody waits for it.
-    Nobody pays for a text for the coordinator.
+    A post is charged to the budget of the person it's for, but it isn't a turn for people, since nobody waits for it. A
+    text for the coordinator is charged to nobody.
     """
 
     kind: ClassVar[str] = "reflection"
@@ -339,7 +338,8 @@ class ReflectionEvent(AutomationEvent):
 
     @property
     def lane(self) -> int | str:
-        """A lane of its own for what is written: it waits for no turn in its channel, and none waits for it."""
+        """The event's lane: a text for the coordinator has its own, so it and the channel's turns don't wait for each
+        other."""
         return self.id if self.writes else self.channel_id
 
     @property
@@ -369,7 +369,7 @@ class ReflectionEvent(AutomationEvent):
 
     @classmethod
     def of(cls, instruction: Instruction, now: float) -> ReflectionEvent | None:
-        """None for a task that is not known, and for a post that would be for nobody."""
+        """Build the event; None if the task is unknown, or if it would post for nobody."""
         given = instruction.reflection
         if given is None or given.task not in WRITTEN | PROACTIVE:
             return None
@@ -385,28 +385,27 @@ class ReflectionEvent(AutomationEvent):
 
 
 def looks_things_up(event: TurnEvent) -> bool:
-    """Whether the turn may search the web in any theme: scheduled tasks are often about news."""
+    """Whether the turn may search the web in any theme; scheduled tasks are often about news."""
     return isinstance(event, HeartbeatEvent | CronEvent) or is_proactive(event)
 
 
 def is_writing(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
-    """Whether the turn writes a text for the coordinator and nothing else: no hook runs around it."""
+    """Whether the turn only writes a text for the coordinator: no hook runs around it."""
     return isinstance(event, ReflectionEvent) and event.writes
 
 
 def is_proactive(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
-    """Whether it may post what nobody asked for."""
+    """Whether the turn may post an unprompted message."""
     return isinstance(event, ReflectionEvent) and not event.writes
 
 
 def searches_first(event: TurnEvent, options: Options) -> bool:
-    """Whether the turn searches the web before it answers, once. Without a search nobody knows whether there is
-    something new to write unasked."""
+    """Whether the turn searches the web once before it answers. An unprompted message needs news to write about."""
     return is_proactive(event) or (options.always_search and event.answers_person)
 
 
 def asked_id(event: TurnEvent) -> int | None:
-    """The message of a person that the turn answers."""
+    """Return the person's message that the turn answers, if any."""
     if isinstance(event, MentionEvent):
         return event.asked.id
     if not isinstance(event, InstructionEvent):
@@ -432,7 +431,7 @@ def trigger_of(event: TurnEvent) -> Trigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedEvent:
-    """The event that a turn began with. `after` is the channel's newest message then, 0 for none."""
+    """The event that began a turn. `after` is the id of the channel's newest message at that time, or 0."""
 
     after: int = 0
     mention: MentionEvent | None = None
@@ -451,19 +450,19 @@ _SAVED: TypeAdapter[SavedEvent] = TypeAdapter(SavedEvent)
 
 
 def read_kept(kind: TypeAdapter[T], text: str | None, what: str) -> T | None:
-    """Read what Redis has of a turn. Return None if that is empty, or can't be read, which is logged."""
+    """Parse a part of a turn from Redis. Return None if it's empty, or if it can't be read, which is logged."""
     try:
         return kind.validate_json(text) if text else None
     except ValidationError as error:
-        log.warning("%s of an unfinished turn cannot be read and is ignored: %d errors", what, error.error_count())
+        log.warning("cannot read %s of an unfinished turn, which is ignored: %d errors", what, error.error_count())
         return None
 
 
 def save_event(event: TurnEvent, after: int) -> str:
-    """Return JSON; "" for an event that is not continued.
+    """Return JSON, or "" for an event whose turn is never continued.
 
-    Hooks are not: they run again around an event that is continued, and those of a process end with it. Neither are
-    texts for the coordinator, which asks again while it waits for them.
+    Hooks run again around a continued event, and a process's own hooks end with it. The coordinator asks again for
+    texts that it waits for.
     """
     field = "mention" if isinstance(event, MentionEvent) else event.kind
     if field not in SavedEvent.__slots__ or (isinstance(event, ReflectionEvent) and event.writes):
@@ -473,5 +472,5 @@ def save_event(event: TurnEvent, after: int) -> str:
 
 
 def read_saved_event(text: str | None) -> SavedEvent:
-    """Read what `save_event` wrote; without an event if it can't be read."""
+    """Parse the output of `save_event`; without an event if it can't be read."""
     return read_kept(_SAVED, text, "the event") or SavedEvent()

@@ -4,11 +4,11 @@
                                      ├─ every other process: its own files, immediately or when it is back
                                      └─ the recorder (agentic.record): the durable record
 
-The rows of STORED name the stores of what is not in the record. The time of the last completed request is kept beside
-the files, so that no request removes newer data. What fails is logged and retried at the next start.
+The rows of STORED name the store of all data outside the record. The time of the last completed request is stored
+beside the files, so that no request removes newer data. Failures are logged, and retried at the next start.
 
-The reply's details list what stays: counts against today's limits, since removing them would refill them; an ignore by
-the owner; notes on other people's words too; and what this program cannot remove.
+The reply's details list the data that stays: usage of today's limits, since removing it would reset them; an ignore by
+the owner; notes that are also based on other people's words; and data that this program can't remove.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from agentic.wire.connection import StateUnavailable
 
 DONE_FILE = "forgotten"  # in the data folder
 RETRY_EVERY = 0.5
-RECORDER_SECONDS = 5.0  # to wait for what the recorder removed
+RECORDER_SECONDS = 5.0  # to wait for the recorder's counts
 ASK_EVERY = 0.1
 LEFT_SECONDS = 60.0
 IN_DISCORD = "Your messages and the bots' answers in Discord. The bots can read them until someone deletes them."
@@ -75,77 +75,71 @@ log = logging.getLogger(__name__)
 
 
 class CompletedRequests:
-    """The time of the last request completed on the files of this data folder; 0 before the first.
-
-    Create it before any of those files is read.
-    """
+    """The time of the last request completed in this data folder; 0 before the first. Create it before any of the
+    folder's files is read."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / DONE_FILE
-        # Temporary files of interrupted writes; a recent one may be another process's write in progress.
-        for left in data.glob(f".{DONE_FILE}-*"):
+        for leftover in data.glob(f".{DONE_FILE}-*"):  # of an interrupted write; if recent, a write in progress
             with suppress(OSError):
-                if time.time() - left.stat().st_mtime > LEFT_SECONDS:
-                    left.unlink()
+                if time.time() - leftover.stat().st_mtime > LEFT_SECONDS:
+                    leftover.unlink()
         self.last = self._read()
 
     def keep(self, last: int, *, before: int = 0) -> None:
-        """Store the time, unless another process of the folder stored a later one. Raises OSError.
+        """Store the time, unless another process stored a later one. Raises OSError.
 
-        It may be earlier than `before`, the last one until then: a new Redis starts its requests again.
+        After `before`, the last time so far, an earlier one may follow: a new Redis starts its requests again.
         """
         if last > self._read() or last < before:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            beside = self._path.with_name(f".{DONE_FILE}-{secrets.token_hex(4)}")
-            beside.write_text(f"{last}\n", encoding="ascii")
-            os.replace(beside, self._path)
+            temporary = self._path.with_name(f".{DONE_FILE}-{secrets.token_hex(4)}")
+            temporary.write_text(f"{last}\n", encoding="ascii")
+            os.replace(temporary, self._path)
 
     def _read(self) -> int:
-        """0 for an unreadable file: repeating requests does no harm."""
         try:
             text = self._path.read_bytes().strip()
         except OSError:
-            return 0
+            return 0  # repeating requests does no harm
         return int(text) if text.isdigit() and len(text) < 20 else 0
 
 
 Rows = list[dict[str, Any]]
-Forget = Callable[[int], Awaitable[int | Counter[str]]]
-Export = Callable[[int], Awaitable[Rows]]
-FAILED = "failed"  # counts what could not be removed
+FAILED = "failed"  # the number of failed removals
 
 
 @dataclass(frozen=True, slots=True)
 class PersonalStore:
-    """A store that STORED names. `forget` removes a person and returns how much there was, `export` returns what it has
-    about them. Both may raise StateUnavailable and OSError."""
+    """A store that STORED names. `forget` removes a person's data and returns how much there was; `export` returns it.
+    Both may raise StateUnavailable and OSError."""
 
-    forget: Forget
-    export: Export | None = None
+    forget: Callable[[int], Awaitable[int | Counter[str]]]
+    export: Callable[[int], Awaitable[Rows]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetOutcome:
-    """Counts of what was removed. `follows`: the recorder has not answered yet."""
+    """The counts of removed data. `follows`: the recorder hasn't answered yet."""
 
     counts: Counter[str]
     follows: bool = False
 
     @property
     def whole(self) -> bool:
-        """Whether everything that can be removed was; otherwise the log says what remained."""
+        """Whether everything was removed that can be; otherwise the log says what remains."""
         return not self.counts[FAILED]
 
     @property
     def text(self) -> str:
-        """The reply, in one line."""
+        """The reply in one line."""
         found = [counted(self.counts[key], noun) for key, noun in _NOUNS.items() if self.counts[key]]
         text = f"Done. I deleted {listed(found)} of yours." if found else "Done. I found nothing of yours to delete."
         follows = " The rest of the history will be deleted within a few minutes."
         return f"{text}{follows}" if self.follows and "prompts" not in self.counts else text
 
     def details(self, messages: str = IN_DISCORD) -> str:
-        """What else happens, and what stays. `messages` says what becomes of the messages themselves."""
+        """Return the details, including the data that stays. `messages` describes the messages themselves."""
         lines = []
         if turns := self.counts["turns"]:
             lines.append(f"I also took your ID off {counted(turns, 'turn')} in the history.")
@@ -160,8 +154,8 @@ class ForgetOutcome:
 class Forgetting:
     """Carry out forget requests in one process. Call `start` before the bus runs, and `run()` in a task.
 
-    `names` has the agents, including agents that come later; `personas` has a folder for each persona, or is None if
-    none are read. `stores` has the stores that STORED names.
+    `names` has all agents, even those added later. `personas` has a folder for each persona, or is None if persona
+    files aren't read. `stores` has the stores that STORED names.
     """
 
     def __init__(
@@ -197,7 +191,7 @@ class Forgetting:
         self._forgets.start(bus)
 
     async def run(self) -> None:
-        """Carry out requests from other processes, even from before this process started, until canceled."""
+        """Carry out other processes' requests, including those from before this process started, until canceled."""
         while True:
             await self._forgets.news.wait()
             self._forgets.news.clear()
@@ -205,17 +199,17 @@ class Forgetting:
                 async with self._one_at_a_time:
                     await self._complete_new()
             except StateUnavailable as away:
-                log.debug("forget requests not read: Redis is unavailable (%s); will retry", away)
+                log.debug("cannot read forget requests: Redis is unavailable (%s); will retry", away)
                 self._forgets.news.set()
                 await asyncio.sleep(RETRY_EVERY)
 
     def ids_of(self, user_id: int) -> list[int]:
-        """Return the person's id, and then their other ones."""
+        """Return the person's id, then their ids on other services."""
         others = {each for service in self._chats for each in service.other_ids(user_id)}
         return [user_id, *sorted(others - {user_id})]
 
     async def forget(self, user_id: int) -> ForgetOutcome:
-        """Remove the person's data in all processes, for each of their ids; in this process before it returns.
+        """Remove the person's data under all their ids: in this process before it returns, in the others later.
 
         Raises StateUnavailable, possibly after a part was removed.
         """
@@ -227,7 +221,7 @@ class Forgetting:
         return ForgetOutcome(counts, follows)
 
     async def export(self, user_id: int) -> dict[str, Rows]:
-        """Return what the stores have about a person, by the name of the store. Raises StateUnavailable, OSError."""
+        """Return the stores' data about a person, by the name of the store. Raises StateUnavailable, OSError."""
         found: dict[str, Rows] = {}
         for name, store in self.stores.items():
             if store.export is not None:
@@ -244,11 +238,11 @@ class Forgetting:
                 counts = await self._run_stores(user_id, each_process=False)
                 done = await self._complete_new()
                 counts.update(done[user_id] if user_id in done else await self._run_stores(user_id, each_process=True))
-            finally:  # notified last: a process with the same files would change the counts here
+            finally:  # at the end, since another process with the same files would change the counts
                 await self._forgets.tell()
         try:
             async with asyncio.timeout(RECORDER_SECONDS):
-                while await self._forgets.recorder_acts():  # in another process, or here
+                while await self._forgets.recorder_acts():
                     if (removed := await self._forgets.answered(user_id, ordered)) is not None:
                         counts.update(removed.model_dump(exclude={"at"}))
                         break
@@ -258,7 +252,8 @@ class Forgetting:
         return ForgetOutcome(counts)
 
     async def _complete_new(self) -> Mapping[int, Counter[str]]:
-        """Carry out requests since the last completed one; counts by person. Raises StateUnavailable."""
+        """Carry out requests since the last completed one, and return the counts by person. Raises
+        StateUnavailable."""
         done: dict[int, Counter[str]] = {}
         for at, user_id in await self._forgets.after(self._last):
             done[user_id] = await self._run_stores(user_id, each_process=True)
@@ -268,11 +263,13 @@ class Forgetting:
                 try:
                     await asyncio.to_thread(partial(self._done.keep, at, before=before))
                 except OSError as error:
-                    log.error("/forget me: completion not stored: %s; the request runs again at the next start", error)
+                    log.error(
+                        "/forget me: cannot store completion: %s; the request runs again at the next start", error
+                    )
         return done
 
     async def _run_stores(self, user_id: int, *, each_process: bool) -> Counter[str]:
-        """Remove a person from the stores that each process has, or from those in Redis. Raises StateUnavailable."""
+        """Remove a person from the stores of each process, or from those in Redis. Raises StateUnavailable."""
         counts = Counter[str]()
         for row in STORED:
             if row.each_process == each_process and (store := self.stores.get(row.store)) is not None:
@@ -280,7 +277,7 @@ class Forgetting:
                     found = await store.forget(user_id)
                     counts.update(found if isinstance(found, Counter) else {row.counted: found})
                 except OSError as error:
-                    log.error("/forget me: not all of %s removed: %s; retried at the next start", row.table, error)
+                    log.error("/forget me: cannot remove all of %s: %s; will retry at the next start", row.table, error)
                     counts[FAILED] += 1
         return counts
 
@@ -299,7 +296,7 @@ class Forgetting:
 
     async def _forget_waiting(self, user_id: int) -> int:
         self._state.turns.anonymize(user_id)
-        await self._state.link.write_queued()  # or it would come back after it was removed
+        await self._state.link.write_queued()  # or the turn would be written again after it was removed
         return 0
 
     async def _forget_in_chats(self, user_id: int) -> int:
@@ -312,7 +309,7 @@ class Forgetting:
 
 
 def _folders(personas: Path | None) -> Iterator[Path]:
-    """Return the folders of all personas, running here or not. Raises OSError."""
+    """Yield the folders of all personas, even of those that don't run here. Raises OSError."""
     with suppress(FileNotFoundError):
         yield from sorted(folder for folder in personas.iterdir() if folder.is_dir()) if personas else ()
 
@@ -325,12 +322,12 @@ def _forget_notes(personas: Path | None, user_id: int) -> Counter[str]:
             notes = forget_person(folder, user_id)
             counts.update(notes=notes.gone, kept_notes=notes.kept)
         except PersonaError as error:
-            log.error("/forget me: memory of %s not rewritten: %s; retried at the next start", folder.name, error)
+            log.error("/forget me: cannot rewrite memory of %s: %s; will retry at the next start", folder.name, error)
             counts[FAILED] += 1
     return counts
 
 
 def _read_notes(personas: Path | None, user_id: int) -> Rows:
-    """Return the notes that bots took from the person's words alone. Blocks."""
+    """Return the notes that bots took only from the person's words. Blocks."""
     notes = ((folder.name, text) for folder in _folders(personas) for text in notes_about(folder, user_id))
     return [{"agent": name, "text": text} for name, text in notes]

@@ -1,10 +1,10 @@
 """An agent's limits, prices, and costs, and its back-off from a provider that rejects it.
 
 - AgentLimits: the cooldown in a channel, the daily maximum, and the budgets. All are checked and taken in one step in
-  Redis, so that simultaneous turns can't pass a limit together. A turn counts once, when it starts, whatever it posts.
-- ModelPrices, `first_call_usage`: the costs of a turn, estimated before its model is called. The reservation is settled
-  with the real costs when the turn ends, so the estimate is a high one: everything that is read, the longest answer,
-  searches, and the most expensive of the agent's models. turn/decide.py estimates again by the prompt.
+  Redis, so that simultaneous turns can't pass a limit together. A turn is counted once, when it starts.
+- ModelPrices, `first_call_usage`: the costs of a turn, estimated before its model is called. The estimate is reserved,
+  and replaced by the real costs when the turn ends, so it is high: the whole window, the longest answer, searches, and
+  the most expensive of the agent's models. turn/decide.py estimates again from the prompt.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from agentic.wire.connection import or_default
 from agentic.wire.messages import TurnUsage
 
 OVERHEAD_TOKENS = 2_700  # persona, rules, answer schema, time
-ENTRY_CHARACTERS = 100  # a message's id, time and name
-UNKNOWN_CHARACTERS = 200  # a message that is not read yet
-AFTER_DEADLINE = 60.0  # seconds: a turn is settled by then, or its process is gone
+ENTRY_CHARACTERS = 100  # of a message's id, time, and name
+UNKNOWN_CHARACTERS = 200  # of a message that wasn't read yet
+AFTER_DEADLINE = 60.0  # seconds until a turn is settled or its process is gone
 KINDS: Mapping[Trigger, Kind] = {
     **dict.fromkeys(("mention", "continue"), "mention"),
     "starter": "opening",
@@ -55,7 +55,7 @@ BACKOFF_SECONDS = 600.0
 SHARE_EVERY = 5.0  # seconds
 
 REPLY_SECONDS = 60.0  # as the replies say: "ask me again in a minute"
-EXPLAINED_SECONDS = 7 * 86400.0  # for the explanation of a sign, while the process lives
+EXPLAINED_SECONDS = 7 * 86400.0  # until a reaction is explained again
 REMEMBERED = 1000  # people
 EVERYBODY = 0
 
@@ -71,16 +71,16 @@ class PromptOverhead:
         self.tokens = OVERHEAD_TOKENS
 
     def note(self, tokens: int) -> None:
-        """Record a prompt's tokens; a high value decays slowly, since parts may be there only at times."""
+        """Record a prompt's tokens; a high value decays slowly, since some parts come and go."""
         self.tokens = max(OVERHEAD_TOKENS, tokens, self.tokens * 9 // 10)
 
 
 @dataclass(frozen=True)
 class AgentLimits:
-    """The limits of an agent, its replies about them, and how large its prompts are.
+    """An agent's limits, its replies about them, and the size of its prompts.
 
-    `cooldown` in seconds (0: none), `daily_max` turns a local day, of which at most the first `proactive_max` may be
-    turns that no person asked for. By default only the budgets apply. `clock` gives unix seconds.
+    `cooldown` is in seconds (0: none). A local day has at most `daily_max` turns, and unprompted turns are allowed only
+    among the first `proactive_max`. By default only the budgets apply. `clock` returns unix seconds.
     """
 
     agent: str
@@ -89,27 +89,27 @@ class AgentLimits:
     cooldown: float = 0.0
     daily_max: int = UNLIMITED
     proactive_max: int = UNLIMITED
-    overhead: PromptOverhead = field(default_factory=PromptOverhead)  # around the transcript in its prompts
+    overhead: PromptOverhead = field(default_factory=PromptOverhead)
 
     @cached_property
     def replies(self) -> ReplyThrottle:
-        """Throttle the lines that say why there is no answer."""
+        """The throttle of lines that explain silence."""
         return ReplyThrottle(self.clock)
 
     @cached_property
     def explanations(self) -> ReplyThrottle:
-        """Throttle the lines that say what a reaction means."""
+        """The throttle of lines that explain a reaction."""
         return ReplyThrottle(self.clock, EXPLAINED_SECONDS)
 
     def budgets_alone(self) -> AgentLimits:
-        """Return limits without a cooldown and a daily maximum."""
+        """Return limits without a cooldown or a daily maximum."""
         return AgentLimits(self.agent, self.state, self.clock)
 
     def apply_to(
         self, request: LimitRequest, *, cools_down: bool, for_people: bool, is_private: bool = False
     ) -> LimitRequest:
-        """Return the request with these limits. `cools_down`: the cooldown applies. In a private chat only the budgets
-        apply: nobody else is kept waiting there, and the inbox takes one message after the other (inbox/inbox.py)."""
+        """Return the request with these limits. In a private chat only the budgets apply: nobody else is kept waiting
+        there, and the inbox takes one message after the other (inbox/inbox.py)."""
         return replace(
             request,
             cooldown=self.cooldown if cools_down and not is_private else 0.0,
@@ -119,7 +119,7 @@ class AgentLimits:
         )
 
     async def reserve_more(self, turn_id: str, dollars: float) -> bool:
-        """Whether the turn may cost this sum in total; ask before each further call."""
+        """Return whether the turn may cost this sum in total; ask before each further call."""
         return await self.state.limits.reserve_more(self.agent, turn_id, dollars)
 
     async def release_cooldown(self, channel_id: int) -> None:
@@ -128,17 +128,17 @@ class AgentLimits:
             await self.state.limits.release_cooldown(self.agent, channel_id)
 
     async def day_total(self, date: str, usage: Usage) -> float:
-        """Return the US dollars of the agent's day and the running turn; of the turn alone if Redis is unavailable."""
-        read = or_default(dict[str, float](), "the costs of the day are not shown")(self.state.limits.costs.read)
+        """Return the agent's US dollars of the day plus the running turn's; only the latter without Redis."""
+        read = or_default(dict[str, float](), "the daily costs are not shown")(self.state.limits.costs.read)
         return (await read(self.agent, date)).get("total_cost", 0.0) + usage.cost_usd
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPrices:
-    """Prices of an agent's calls in US dollars, by the first of its models that is not free. `free`: all are free.
+    """Prices of an agent's calls in US dollars, those of its first model that isn't free. `free`: all models are free.
 
-    `rates` are prices set by the owner; `image_provider` draws pictures; `others` are the fallback models. `query`: the
-    most that a coding agent's call may cost.
+    `rates` are prices set by the owner. `image_provider` draws pictures. `others` are the fallback models. A coding
+    agent's call costs at most `query`.
     """
 
     provider: str
@@ -188,17 +188,16 @@ def first_call_usage(
     window: int,
     overhead: int,
 ) -> Usage:
-    """Return the most that a turn's first call may use and cost. `window`: messages that the agent sees."""
+    """Return the most that a turn's first call may use and cost. The agent sees `window` messages."""
     said: tuple[str, ...] = ()
     if isinstance(event, InstructionEvent):
         said = tuple(entry.text for entry in event.instruction.conversation_history)
-    may = trigger == "starter" or looks_things_up(event) or theme_named(event.theme).search
-    by_maker = searches_first(event, options) and bool(profile_of(prices.provider, prices.model).search)
-    searches = SEARCHES * (may or by_maker)
+    may_search = trigger == "starter" or looks_things_up(event) or theme_named(event.theme).search
+    provider_searches = searches_first(event, options) and bool(profile_of(prices.provider, prices.model).search)
+    searches = SEARCHES * (may_search or provider_searches)
     shown, whole = transcript.last(window), transcript.is_complete
-    tokens = (
-        prompt_tokens(shown, said, options, window=window, whole=whole, overhead=overhead) + searches * SEARCH_TOKENS
-    )
+    tokens = prompt_tokens(shown, said, options, window=window, whole=whole, overhead=overhead)
+    tokens += searches * SEARCH_TOKENS
     usage = Usage(calls=1, input_tokens=tokens, output_tokens=options.max_output_tokens, searches=searches)
     return prices.worst_case(usage)
 
@@ -206,9 +205,9 @@ def first_call_usage(
 def prompt_tokens(
     shown: Sequence[Entry], said: Iterable[str], options: Options, *, window: int, whole: bool, overhead: int
 ) -> int:
-    """Count a prompt's tokens: the last `window` entries with their pictures and text files, the history of an
-    instruction (`said`), and the `overhead` around them. A transcript that is not whole counts as full, since it may be
-    completed before the call."""
+    """Estimate a prompt's tokens: the last `window` entries with their pictures and text files, an instruction's
+    history (`said`), and the `overhead` around them. A transcript that isn't `whole` may be completed before the call,
+    so it's treated as full."""
     characters = sum([len(entry.text) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
     characters += sum([len(line) for entry in shown for line in entry.extras])
     if not whole:
@@ -222,18 +221,18 @@ def prompt_tokens(
 
 
 def under_way(usage: Usage) -> str:
-    """Encode the turn's cost with the call under way, for its record until the call returns."""
+    """Encode the turn's cost including the running call, for its record until the call returns."""
     return _USAGE.dump_json(usage, exclude_defaults=True).decode()
 
 
 def read_under_way(text: str | None) -> Usage | None:
-    """Decode what `under_way` wrote; None if empty or unreadable."""
+    """Decode the output of `under_way`; None if empty or unreadable."""
     return read_kept(_USAGE, text, "the cost")
 
 
 class TurnSpending:
-    """The usage of one turn: `total` by now, earlier runs of the program included, `estimate` of one call and
-    `reserved` by the turn's record, both in US dollars. `keep` writes into that record."""
+    """The usage of one turn: `total` so far, including earlier runs of the program; the `estimate` of one call and the
+    sum `reserved` in the turn's record, both in US dollars. `keep` writes to that record."""
 
     def __init__(self, keep: Callable[[str], Awaitable[None]] | None = None) -> None:
         self.total = Usage()
@@ -244,8 +243,8 @@ class TurnSpending:
         self.total += usage
 
     async def reserve(self, usage: Usage) -> None:
-        """Save what the turn will have cost after a call that is about to be made: a process that continues the turn
-        after a crash charges it. Raises CannotPost for a turn that another process has taken over."""
+        """Save the turn's cost after the next call, so that it's charged if this process crashes during the call.
+        Raises CannotPost if another process has taken over the turn."""
         self.reserved = usage.cost_usd
         if self._keep is not None:
             await self._keep(under_way(usage))
@@ -258,13 +257,13 @@ def on_the_wire(usage: Usage) -> TurnUsage:
 
 
 class ProviderBackoff:
-    """Count an agent's permanent failures and back off after `MAX_FAILURES`. `clock` gives unix seconds.
+    """Count an agent's permanent failures and back off after `MAX_FAILURES`. `clock` returns unix seconds.
 
-    A rejected key or an empty account stays so for a while; further calls would fill logs and keep people waiting.
-    After the back-off a single call decides: success ends it, another failure starts the next. The state is in memory,
-    so that a turn waits for nothing; `share_backoff` mirrors it in Redis for other processes and the next start.
+    A rejected key or an empty account stays that way for a while; further calls would fill logs and keep people
+    waiting. After the back-off a single call decides: success ends it, another failure starts the next. The state is in
+    memory, so turns never wait for Redis; `share_backoff` mirrors it there for other processes and the next start.
 
-    `taken` is set at the start of every back-off, `begun` of one that started here; the reader clears them.
+    Every back-off sets `taken`, and a back-off that starts here also sets `begun`; the reader clears them.
     """
 
     def __init__(self, agent: str, clock: Callable[[], float]) -> None:
@@ -279,7 +278,7 @@ class ProviderBackoff:
         return max(0.0, self.until - self._clock())
 
     def adopt(self, until: float) -> None:
-        """Continue a back-off of another run of the program. After it, one failure starts the next."""
+        """Continue a back-off that another process started. After it, one failure starts the next."""
         self._failures = max(self._failures, MAX_FAILURES)
         self._start(min(until, self._clock() + BACKOFF_SECONDS))
         log.warning("%s: provider back-off continues for %.0f minutes", self._agent, self.seconds_left / 60)
@@ -293,7 +292,7 @@ class ProviderBackoff:
         self._failures = 0
 
     def failed(self, error: ModelError) -> None:
-        """Count a failure that a retry would not fix; others neither count nor reset the count."""
+        """Count a failure that a retry wouldn't fix; ignore other failures."""
         if not isinstance(error, (BadKey, QuotaUsedUp)):
             return
         self._failures += 1
@@ -301,18 +300,18 @@ class ProviderBackoff:
             return
         self._start(self._clock() + BACKOFF_SECONDS)
         self.begun.set()
-        text = "%s: provider rejected it %d times; no calls for %.0f minutes: %s"
-        log.error(text, self._agent, self._failures, BACKOFF_SECONDS / 60, error)
+        text = "%s: the provider rejected %d requests in a row: %s; no calls for %.0f minutes"
+        log.error(text, self._agent, self._failures, error, BACKOFF_SECONDS / 60)
 
     def first_notice_in(self, channel_id: int) -> bool:
-        """True once per back-off and channel; later mentions get a sign alone."""
+        """Return True once per back-off and channel; later mentions only get a reaction."""
         new = channel_id not in self._noticed
         self._noticed.add(channel_id)
         return new
 
 
 async def share_backoff(agent: str, backoff: ProviderBackoff, store: BackoffStore) -> None:
-    """Write back-offs that started here to Redis, and adopt those found there, until cancelled."""
+    """Write back-offs that started here to Redis, and adopt back-offs found there, until canceled."""
     while True:
         backoff.begun.clear()
         known = await store.share(agent, backoff.until if backoff.seconds_left else 0.0)
@@ -322,13 +321,13 @@ async def share_backoff(agent: str, backoff: ProviderBackoff, store: BackoffStor
 
 
 class ReplyThrottle:
-    """Remember status replies for `seconds`: one per person, channel, and text. `clock` gives unix seconds."""
+    """Remember status replies for `seconds`, by person, channel, and text. `clock` returns unix seconds."""
 
     def __init__(self, clock: Callable[[], float], seconds: float = REPLY_SECONDS) -> None:
         self._replies: TTLCache[tuple[int, int, str], None] = TTLCache(REMEMBERED, seconds, clock)
 
     def recently(self, channel_id: int, user_id: int, what: str = "") -> bool:
-        """Whether the person got this reply in the channel within that time."""
+        """Return whether the person got this reply in the channel within that time."""
         return (channel_id, user_id, what) in self._replies
 
     def note(self, channel_id: int, user_id: int, what: str = "") -> None:

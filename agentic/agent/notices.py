@@ -27,25 +27,25 @@ OnCancel = Callable[[str], Awaitable[None]]  # with the instruction's id
 
 
 class PersonNotices:
-    """Notices to the coordinator that a person wrote in a channel, for its conversation to respond to.
+    """Tell the coordinator that a person wrote in a channel, so that its conversation can respond.
 
-    They are published in the background: the turn that answers a mention does not wait for them. All bots of a process
-    hear a message, the first of them publishes it. `names`: agent → shown name.
+    Notices are published in the background, so turns don't wait for them. All bots of a process receive a message; the
+    first of them publishes it. `names` maps agents to their display names.
     """
 
     def __init__(self, bus: Bus, directory: Directory, names: Mapping[str, str]) -> None:
         self._bus, self._directory, self._names = bus, directory, names
-        self._known = LRUCache[int, bool](MAX_REMEMBERED)  # message → whether it was noticed as a call
+        self._known = LRUCache[int, bool](MAX_REMEMBERED)  # message → whether it was published as a call
         self._tasks = BackgroundTasks()
 
     def note(self, said: Entry, channel_id: int, *, calls: bool, to_notice: bool = False) -> None:
-        """A person said this. Once a message, and once more if a later bot is the one that it calls. `to_notice`: it
-        replies to a line of the program's, which calls nobody."""
+        """Publish a person's message once, and again if it turns out to call a bot. `to_notice`: it replies to one of
+        the program's own lines, so the reply calls nobody."""
         agent_of = self._directory.agent_of
         mentioned = {agent for user in said.addressees.mentions if (agent := agent_of(user)) is not None}
         replied_to = said.addressees.replied_to
         answered = agent_of(replied_to) if replied_to is not None else None
-        if to_notice:  # Discord mentions its author, too
+        if to_notice:  # Discord also mentions the author of the replied-to line
             mentioned, answered = mentioned - {answered}, None
         calls = calls or bool(mentioned) or answered is not None
         known = self._known.get(said.id)
@@ -69,10 +69,10 @@ class PersonNotices:
 
 
 class Cancels:
-    """Cancels of turns that the coordinator gave: a person writes, so an idle task ends.
+    """Pass on the coordinator's cancellations of turns: a background task ends when a person writes.
 
-    Every process hears of each, since the turn may run in any of them. Pub/sub has no memory: a process that misses one
-    ends its turn by its deadline, or when it sees the person's message itself.
+    Every process receives each, since the turn may run in any of them. Pub/sub has no memory: a process that misses it
+    ends the turn at its deadline, or when it sees the person's message itself.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -80,7 +80,7 @@ class Cancels:
         self._callbacks: dict[str, list[OnCancel]] = defaultdict(list)
 
     def on_cancel(self, agent: str, callback: OnCancel) -> None:
-        """Call `callback` with the id of each of the agent's turns that is cancelled."""
+        """Call `callback` with the id of each canceled turn of the agent."""
         if not self._subscribed:
             self._subscribed = True
             self._bus.subscribe(keys.COORDINATOR_CANCELS, self._on_notice)

@@ -1,13 +1,13 @@
-"""The options of each agent in each channel, from layers. Lowest first:
+"""The options of each agent in each channel, merged from layers, lowest first:
 
     built in < .env < front matter < files < live (/config set) < pins of a thread's channel < pins, older first
 
-OptionBook merges the layers and caches a result while its layers stay the same. It reads nothing: files and live
+OptionBook merges the layers and caches each result while its layers stay the same. It reads nothing: files and live
 options are read outside of turns, and pins are in the transcripts.
 
-OptionFiles has the owner's YAML files: shared.yaml, guilds/<guild>.yaml, bots/<bot>.yaml, bots/<bot>.<guild>.yaml. They
-are checked every few seconds. A wrong option is logged once, with its place, and skipped; a file that isn't valid
-YAML (perhaps half written) keeps its previous layer.
+OptionFiles reads the owner's YAML files: shared.yaml, guilds/<guild>.yaml, bots/<bot>.yaml, bots/<bot>.<guild>.yaml. It
+checks them every few seconds. An invalid option is logged once and skipped; a file that isn't valid YAML (perhaps half
+written) keeps its previous layer.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from agentic.state.live_options import LiveOptions
 from agentic.state.posts import Notices
 
 Layer = Mapping[str, Any]
-Pins = tuple[tuple[Entry, ...], ...]  # of a thread's channel, then of the channel itself
+Pins = tuple[tuple[Entry, ...], ...]  # in a thread's channel, then in the channel itself
 Stamp = tuple[int, int]  # modification time in nanoseconds, size in bytes
 
-REMEMBERED = 2000  # results: agents times channels
-MARGIN = 200  # messages besides a window's: hidden ones, and parts of others
+MAX_CACHED = 2000  # results: agents times channels
+MARGIN = 200  # messages besides a window's: hidden messages, and parts of others
 
 CHECK_EVERY = 3.0  # seconds
 MAX_BYTES = 200_000  # of an option file
-UNREAD: Stamp = (-1, -1)  # unlike any file's, so it is read again
+UNREAD: Stamp = (-1, -1)  # unlike any file's, so the file is read again
 _FILE_NAME = re.compile(r"shared\.yaml|guilds/\d{1,20}\.yaml|bots/(?P<bot>[^./]+)(?:\.\d{1,20})?\.yaml")
 
 MAX_LINE = 300  # characters of one problem
-MAX_TEXT = 1_900  # characters of a reply; Discord takes 2,000
-MAX_NAMES = 500  # characters of the names of options whose problems have no room
+MAX_TEXT = 1_900  # characters of a reply; Discord allows 2,000
+MAX_NAMES = 500  # characters of the names of options whose problems don't fit
 
 log = logging.getLogger(__name__)
 
 
 class OptionScope(Protocol):
-    """A channel that options are set for: an outlet's view, the place of a command, an arena."""
+    """A channel with options of its own: an outlet's view, a command's place, or an arena."""
 
     @property
     def channel_id(self) -> int: ...
@@ -70,7 +70,7 @@ class OptionScope(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """A channel as options see it; `channels`: of a thread its parent, then itself."""
+    """A channel as a cache key. `channels` has a thread's parent first, then the channel itself."""
 
     channels: tuple[int, ...]
     guild_id: int | None
@@ -84,8 +84,8 @@ class _Spot:
 
 @dataclass(frozen=True, slots=True)
 class OptionSource:
-    """The source of an option's value: `kind` is built_in, env, persona, file, live or pin; `place` names the file,
-    the live entry's place and agent ("c7:claude"), or the pinned message."""
+    """Where an option's value comes from: `kind` is env, persona, file, live, or pin; `place` names the file, the live
+    entry's place and agent ("c7:claude"), or the pinned message."""
 
     kind: str
     place: str = ""
@@ -93,8 +93,8 @@ class OptionSource:
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOptions:
-    """An agent's options in a channel, its names there, and the pins among the layers. `own_depth`: the number of
-    messages that it sees is set there, in place of the theme's."""
+    """An agent's options in a channel, its names there, and the pins among the layers. `own_depth`: a layer above .env
+    sets how many messages it sees, so the theme's number doesn't apply."""
 
     options: Options
     names: frozenset[str]
@@ -107,8 +107,8 @@ def no_layer(_: str) -> Layer:
 
 
 class OptionBook:
-    """Options of all agents. `names` maps keys to shown names, `base` is the layer of .env, `extra_layer` returns the
-    layer of an agent's persona."""
+    """The options of all agents. `names` maps keys to display names, `base` is the layer from .env, and `extra_layer`
+    returns the layer from an agent's persona. People are told about unusable pins if there are `notices`."""
 
     def __init__(
         self,
@@ -117,12 +117,14 @@ class OptionBook:
         files: OptionFiles | None = None,
         extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
         live: LiveOptions | None = None,
-        reporter: PinProblemReporter | None = None,
+        notices: Notices | None = None,
     ) -> None:
         self._names, self._base, self._extra = names, base, extra_layer
-        self._files, self._live, self._reporter = files, live, reporter
+        self._files, self._live, self._notices = files, live, notices
+        self._replies = BackgroundTasks()
+        self._reported: set[tuple[str, CommandProblem]] = set()
         self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], EffectiveOptions]] = OrderedDict()
-        self._channel_names: LRUCache[int, tuple[tuple[object, ...], Mapping[str, str]]] = LRUCache(REMEMBERED)
+        self._channel_names: LRUCache[int, tuple[tuple[object, ...], Mapping[str, str]]] = LRUCache(MAX_CACHED)
 
     async def run(self) -> None:
         if self._files is not None:
@@ -130,7 +132,7 @@ class OptionBook:
 
     @property
     def usual_reach(self) -> int:
-        """The messages of a channel that must be known with the options of .env alone."""
+        """The number of a channel's messages that must be known with only the options in .env."""
         return reach_of(options_of([self._base]))
 
     def options(self, agent: str, place: OptionScope) -> Options:
@@ -140,23 +142,37 @@ class OptionBook:
         return self._of(agent, _Spot.of(place))
 
     def sources(self, agent: str, place: OptionScope) -> dict[str, OptionSource]:
-        """Return the source of each option's value in a channel; options that no layer sets are built in."""
+        """Return the source of each option's value in a channel, without options at their defaults."""
         spot = _Spot.of(place)
-        layers: list[tuple[OptionSource, Layer]] = [(OptionSource("env"), self._base)]
-        layers.append((OptionSource("persona", "identity.md"), read_options(self._extra(agent))[0]))
-        if self._files is not None:
-            named = self._files.named(agent, spot.guild_id)
-            layers += [(OptionSource("file", name), layer) for name, layer in named]
-        layers += [
-            (OptionSource("live", f"{place}:{who}"), layer) for (place, who), layer in self._set_live(agent, spot)
+        files = self._files.named(agent, spot.guild_id) if self._files is not None else []
+        live = self._live_layers(agent, spot)
+        layers: list[tuple[OptionSource, Layer]] = [
+            (OptionSource("env"), self._base),
+            (OptionSource("persona", "identity.md"), read_options(self._extra(agent))[0]),
+            *((OptionSource("file", name), layer) for name, layer in files),
+            *((OptionSource("live", f"{scope}:{who}"), layer) for (scope, who), layer in live),
+            *((OptionSource("pin", str(pin.message_id)), pin.layer) for pin in self._of(agent, spot).pins),
         ]
-        layers += [(OptionSource("pin", str(pin.message_id)), pin.layer) for pin in self._of(agent, spot).pins]
         return {option: source for source, layer in layers for option in layer}
 
     def report(self, agent: str, faults: Iterable[CommandProblem], outlet: Outlet) -> None:
-        """Tell people what of their commands in a channel can't be used."""
-        if self._reporter is not None:
-            self._reporter.report(agent, faults, outlet)
+        """Tell people which of their commands in a channel can't be used. Replies are sent in the background."""
+        if self._notices is None:
+            return
+        for fault in faults:
+            if (agent, fault) in self._reported:
+                continue
+            self._reported.add((agent, fault))
+            log.info(".%s in message %d is not used: %s", fault.command, fault.message_id, "; ".join(fault.lines))
+            if (replies := outlet.sink.command_replies) is not None:
+                here = fault.command == "history" or any(entry.id == fault.message_id for entry in outlet.view.pins[-1])
+                reply = self._reply_once(fault, replies, in_parent=not here)  # a thread's channel may have the pin
+                self._replies.start(reply, f"{fault.command} {fault.message_id}")
+
+    async def _reply_once(self, fault: CommandProblem, replies: CommandReplies, *, in_parent: bool) -> None:
+        if self._notices is not None and await self._notices.first(fault.message_id, "\n".join(fault.lines)):
+            occasion = f"pin:{fault.message_id}:{len(fault.lines)}"
+            await replies.reply(fault.message_id, problem_text(fault), occasion, in_parent=in_parent)
 
     def _of(self, agent: str, spot: _Spot) -> EffectiveOptions:
         key, extra = (agent, spot.channels[-1]), self._extra(agent)
@@ -166,22 +182,21 @@ class OptionBook:
             return known[1]
         front, _ = read_options(extra)
         files = self._files.layers(agent, spot.guild_id) if self._files is not None else ()
-        layers, live = [self._base, front, *files], [layer for _, layer in self._set_live(agent, spot)]
+        layers, live = [self._base, front, *files], [layer for _, layer in self._live_layers(agent, spot)]
         below = options_of(layers, live)
-        names = self._goes_by(agent, below)
+        names = self._names_of(agent, below)
         pins = tuple(pin for pinned in spot.pins for pin in read_pins(pinned, below.config_roles, names))
         above = [*live, *(pin.layer for pin in pins)]
         options = options_of(layers, above) if pins else below
         own_depth = any("max_messages" in layer for layer in (*layers[1:], *above))
-        found = EffectiveOptions(options, self._goes_by(agent, options), pins, own_depth)
+        found = EffectiveOptions(options, self._names_of(agent, options), pins, own_depth)
         self._known[key] = (made_of, found)
-        if len(self._known) > REMEMBERED:
+        if len(self._known) > MAX_CACHED:
             self._known.popitem(last=False)
         return found
 
     def channel_names(self, place: OptionScope) -> Mapping[str, str]:
-        """Return the agents with another name than their own in the channel: key → that name. A persona's layer sets no
-        name, so only the other layers change them."""
+        """Map the agents that have a special name in the channel to that name. Personas' layers don't set names."""
         spot = _Spot.of(place)
         made_of = (self._versions(), tuple(self._names), spot)
         known = self._channel_names.get(spot.channels[-1])
@@ -195,15 +210,15 @@ class OptionBook:
     def _versions(self) -> tuple[int, ...]:
         return tuple(0 if source is None else source.version for source in (self._files, self._live))
 
-    def _set_live(self, agent: str, spot: _Spot) -> list[tuple[tuple[str, str], Layer]]:
+    def _live_layers(self, agent: str, spot: _Spot) -> list[tuple[tuple[str, str], Layer]]:
         """Return the valid live layers that apply to an agent there, lowest first."""
         if self._live is None:
             return []
         places = self._live.layers(agent, spot.guild_id, spot.channels)
         return [(place, read_options(self._live.layer(*place), LIVE)[0]) for place in places]
 
-    def _goes_by(self, agent: str, options: Options) -> frozenset[str]:
-        """The agent's key, and its inner name or else its shown name."""
+    def _names_of(self, agent: str, options: Options) -> frozenset[str]:
+        """Return the agent's key, and its option `name` or else its display name."""
         return frozenset({agent, options.name or self._names.get(agent, agent)})
 
 
@@ -214,15 +229,14 @@ def load_options(
     live: LiveOptions | None = None,
     notices: Notices | None = None,
 ) -> OptionBook:
-    """Build the options from the files of these settings, as they are now."""
+    """Build the options, and read the settings' option files."""
     files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
     files.refresh()
-    reporter = PinProblemReporter(notices) if notices is not None else None
-    return OptionBook(names, base_layer(settings), files, extra_layer, live, reporter)
+    return OptionBook(names, base_layer(settings), files, extra_layer, live, notices)
 
 
 def reach_of(options: Options) -> int:
-    """The messages of a channel that must be known for a window to roll as it should."""
+    """Return how many of a channel's messages must be known for its window to roll correctly."""
     return options.max_messages + options.step(options.max_messages) + MARGIN
 
 
@@ -231,10 +245,8 @@ def base_layer(settings: Settings) -> dict[str, Any]:
 
 
 class OptionFiles:
-    """The option files below `folder`, which need not exist; `bots` are the valid bot names.
-
-    `version` changes whenever a layer may have changed.
-    """
+    """The option files below `folder`, which doesn't have to exist; `bots` are the valid bot names. `version` changes
+    whenever a layer may have changed."""
 
     def __init__(self, folder: Path, bots: Collection[str]) -> None:
         self._folder, self._bots = folder, frozenset(bots)
@@ -244,16 +256,16 @@ class OptionFiles:
         self.version = 0
 
     def layers(self, bot: str, guild_id: int | None) -> list[Layer]:
-        """A bot's layers in a server, lowest first."""
+        """Return a bot's layers in a server, lowest first."""
         return [layer for _, layer in self.named(bot, guild_id)]
 
     def named(self, bot: str, guild_id: int | None) -> list[tuple[str, Layer]]:
-        """The same layers with the names of their files, below the folder."""
+        """Return a bot's layers in a server with their files' names, lowest first."""
         names = ("shared.yaml", f"guilds/{guild_id}.yaml", f"bots/{bot}.yaml", f"bots/{bot}.{guild_id}.yaml")
         return [(name, self._files[name][1]) for name in names if name in self._files]
 
     def problems(self) -> list[str]:
-        """One line for each problem, as logged, with its file."""
+        """Return one line for each problem, as logged, with its file."""
         return [
             f"{self._folder / name}: {problem}" for name, found in sorted(self._reported.items()) for problem in found
         ]
@@ -264,14 +276,14 @@ class OptionFiles:
             await asyncio.to_thread(self.refresh)
 
     def refresh(self) -> None:
-        """Read the files that have changed since the last call. Blocks while reading from disk.
+        """Read the files that changed since the last call. Blocks on the disk.
 
-        What cannot be listed or read keeps its previous options, and is tried again.
+        An unreadable file or folder keeps its previous options, and is read again at the next call.
         """
         try:
             found = self._found()
         except OSError as error:
-            self._report(".", [f"{_reason(error)}; the options stay as they are"])
+            self._report(".", [f"{_reason(error)}; its options stay as they are"])
             return
         self._report(".", [])
         first, self._checked = not self._checked, True
@@ -282,7 +294,7 @@ class OptionFiles:
         files = {name: read for name, read in self._files.items() if name in found}
         files |= {name: self._read(name, stamp) for name, stamp in changed.items()}
         self._reported = {name: problems for name, problems in self._reported.items() if name in found}
-        before, self._files = self._files, files  # in one assignment: turns read concurrently
+        before, self._files = self._files, files  # in one assignment, since turns read it concurrently
         self.version += 1
         for name in sorted(before.keys() | files.keys()) if not first else ():
             was, now = (read[name][1].get("model") if name in read else None for read in (before, files))
@@ -290,14 +302,14 @@ class OptionFiles:
                 log.warning("%s: model: changed; restart the bots to use it", self._folder / name)
 
     def _found(self) -> dict[str, Stamp]:
-        """The option files that exist. Raises OSError."""
+        """Return the option files that exist. Raises OSError."""
         found: dict[str, Stamp] = {}
         for folder in ("", "guilds/", "bots/"):
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder / folder) as entries:
                 for entry in entries:
                     name = folder + entry.name
                     if name.endswith(".yaml") and (folder or name == "shared.yaml"):
-                        with suppress(FileNotFoundError):  # removed just now, or a link to nothing
+                        with suppress(FileNotFoundError):  # just removed, or a broken link
                             stat = entry.stat()
                             found[name] = (stat.st_mtime_ns, stat.st_size)
         return found
@@ -334,9 +346,9 @@ class OptionFiles:
 
 
 def read_layer(text: str) -> tuple[dict[str, Any], list[str]]:
-    """The usable options of a file, and one line with its place for each other one.
+    """Return the valid options in a file, and a line for each problem with its place.
 
-    Raises yaml.YAMLError for invalid YAML, ValueError for YAML that is not a map of options.
+    Raises yaml.YAMLError for invalid YAML, ValueError for YAML that isn't a map of options.
     """
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     loaded = yaml.safe_load(text)
@@ -345,8 +357,7 @@ def read_layer(text: str) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(loaded, dict) or not isinstance(node, yaml.MappingNode):
         raise ValueError("expected lines like `option: value`")
     lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
-    layer: dict[str, Any] = {}
-    problems: list[str] = []
+    layer, problems = dict[str, Any](), list[str]()
     for key, value in loaded.items():
         usable, wrong = read_options({key: value})
         layer |= usable
@@ -365,34 +376,8 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else "not valid YAML"
 
 
-class PinProblemReporter:
-    """Send the replies in the background; nothing waits for them or depends on them."""
-
-    def __init__(self, reported: Notices) -> None:
-        self._reported = reported
-        self._background = BackgroundTasks()
-        self._seen: set[tuple[str, CommandProblem]] = set()
-
-    def report(self, agent: str, faults: Iterable[CommandProblem], outlet: Outlet) -> None:
-        """`faults` as they are found in a channel; in a thread, its channel may hold some of the pins."""
-        for fault in faults:
-            if (agent, fault) in self._seen:
-                continue
-            self._seen.add((agent, fault))
-            here = fault.command == "history" or any(entry.id == fault.message_id for entry in outlet.view.pins[-1])
-            log.info(".%s of message %d not used: %s", fault.command, fault.message_id, "; ".join(fault.lines))
-            if (replies := outlet.sink.command_replies) is not None:
-                telling = self._send(fault, replies, in_parent=not here)
-                self._background.start(telling, f"{fault.command} {fault.message_id}")
-
-    async def _send(self, fault: CommandProblem, replies: CommandReplies, *, in_parent: bool) -> None:
-        if await self._reported.first(fault.message_id, "\n".join(fault.lines)):
-            occasion = f"pin:{fault.message_id}:{len(fault.lines)}"
-            await replies.reply(fault.message_id, problem_text(fault), occasion, in_parent=in_parent)
-
-
 def problem_text(fault: CommandProblem) -> str:
-    """Say what of a command can't be used and what can, in one message. Problems that have no room are counted."""
+    """Say in one message which lines of a command can't be used and which can. Problems that don't fit are counted."""
     if fault.command == "history":
         return f"I can't use this `.history`, so I'm ignoring it:\n{fault.lines[0][:MAX_LINE]}"
     if fault.used:
@@ -402,16 +387,16 @@ def problem_text(fault: CommandProblem) -> str:
         head, last = "I can't use this `.config`:", "None of its options are in effect."
     lines = [line[:MAX_LINE] for line in fault.lines]
     left = MAX_TEXT - len(head) - len(last) - MAX_NAMES
-    shown = _take_that_fit(lines, left, len("\n"))
+    shown = _fitting(lines, left, len("\n"))
     rest = [line.partition(": ")[0] for line in lines[len(shown) :]]
-    if rest:  # the names of as many options as there is room for, and the number of the other ones
-        names = _take_that_fit(rest, MAX_NAMES - 80, len(", "))
+    if rest:  # the names that fit, and the number of other options
+        names = _fitting(rest, MAX_NAMES - 80, len(", "))
         more = f", and {len(rest) - len(names)} more" if len(rest) > len(names) else ""
         shown.append(f"I can't use these either: {', '.join(names)}{more}")
     return "\n".join((head, *shown, last))
 
 
-def _take_that_fit(texts: Sequence[str], room: int, separator: int) -> list[str]:
-    """Return the first texts whose characters, each with a separator, fit into `room`."""
+def _fitting(texts: Sequence[str], room: int, separator: int) -> list[str]:
+    """Return the first texts that fit into `room` characters, each with a separator."""
     ends = accumulate(len(text) + separator for text in texts)
     return [text for text, end in zip(texts, ends, strict=True) if end <= room]

@@ -1,12 +1,12 @@
 """An agent's persona: a folder of markdown files, read at most once a second; and who may change the files.
 
     personas/<name>/*.md ─┬─ card, layer, front   its names and settings                (identity.md's front matter)
-                          ├─ system               who it is, as a part of the prompt    (agentic.personas.prompt)
+                          ├─ system               its part of the prompt                (agentic.personas.prompt)
                           └─ checks, jobs, hooks  its automation                        (heartbeat.md, agents.md)
 
-What this process writes into a file counts at once. A parsed file is cached while its text is the same object. Without
-a folder the agent is what the table of agents says. PersonaMemory adds what depends on the channel: the memory entries
-that may be shown there, and the tools for its memory and workspace.
+This process's own changes to a file take effect immediately. A parsed file is cached while its text is the same object.
+Without a folder, the agent is as the table of agents describes it. PersonaMemory adds the parts that depend on the
+channel: the memory entries that may be shown there, and the tools for its memory and workspace.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ from agentic.settings.models import default_of
 from agentic.tools.own_tools import MEMORY, WRITING, ChannelAudience, MayWrite, MemoryTool, file_tools
 from agentic.tools.tool import RunnableTool
 
-READ_SECONDS = 1.0  # how long files are not looked at again: a turn asks for them many times
-MAX_PROMPTS = 32  # cached for an agent: channels see different parts of its memory
-
-GuildOf = Callable[[int], int | None]  # channel id → guild id; None: not known
+READ_SECONDS = 1.0  # until files are read again; a turn asks for them many times
+MAX_PROMPTS = 32  # cached for each agent, since channels see different parts of its memory
+CARD_OPTIONS = ("mode", "temperature", "max_output_tokens", "always_search", "search_pictures", "message_log", "recall")
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +51,8 @@ T = TypeVar("T")
 
 
 class Persona:
-    """A persona in `folder`; `soul` replaces soul.md, and a `complete` one has all files. A problem in a file is logged
-    once, until the file changes; nothing here raises."""
+    """A persona in `folder`; `soul` replaces soul.md. If it's `complete`, missing files are problems. A problem in a
+    file is logged once, until the file changes; no method raises."""
 
     def __init__(self, agent: str, folder: Path, soul: str | None = None, *, complete: bool = True) -> None:
         self._agent, self.folder, self._soul, self._cache = agent, folder, soul, FileCache()
@@ -67,7 +66,7 @@ class Persona:
         return os.path.isdir(self.folder)
 
     def read(self) -> PersonaFiles:
-        """The files as they were at most `READ_SECONDS` ago, and as this process wrote them; all None without a
+        """Return the files, at most `READ_SECONDS` old but with this process's own changes; all None without a
         folder."""
         files = read_persona(self.folder, self._cache, self._may_lack, READ_SECONDS)
         if all(text is None for _, text in files) and not self.exists:
@@ -80,32 +79,30 @@ class Persona:
 
     @property
     def card(self) -> IdentityCard:
-        """The front matter of identity.md as it is now."""
+        """The current front matter of identity.md."""
         return self._identity()[0]
 
     def layer(self) -> Mapping[str, object]:
-        """The options of the front matter; the same object until it changes."""
+        """Return the options in the front matter; the same object until they change."""
         return self._identity()[1]
 
     def _identity(self) -> tuple[IdentityCard, Mapping[str, object]]:
         return self._parse("identity", self._text("identity.md"), _card_and_layer)
 
     def _parse(self, part: str, text: str | None, parse: Callable[[str | None], tuple[T, Sequence[str]]]) -> T:
-        """Parse the text, unless it is the one of the last call, and report its problems."""
+        """Parse the text and report its problems; a text that didn't change isn't parsed again."""
         known = self._parsed.get(part)
-        value: T
-        if known is not None and known[0] is text:
-            value = known[1]
-        else:
+        if known is None or known[0] is not text:
             value, problems = parse(text)
-            self._parsed[part] = (text, value)
+            self._parsed[part] = known = (text, value)
             self._report(part, problems)
-        return value
+        found: T = known[1]
+        return found
 
     def system(self, may_see: MaySee = everywhere, memory_tool: str | None = "memory") -> PersonaPrompt:
-        """The persona's part of the prompt, with memory entries of channels that `may_see` allows.
+        """Return the persona's part of the prompt, with the memory entries from channels that `may_see` allows.
 
-        Both texts are empty if the files are. `memory_tool` None: the agent cannot change its memory here.
+        Both texts are empty if the files are. If the agent can't change its memory here, `memory_tool` is None.
         """
         files = self.read()
         seen = frozenset(channel for channel in origins(files.memory or "") if may_see(channel))
@@ -130,15 +127,15 @@ class Persona:
         return self._parse("hooks", self._text("agents.md"), parse_hooks)
 
     def boot(self, spec: AgentSpec) -> BootReport:
-        """Create missing files, and log which were read and which created. Blocks on the disk.
+        """Create missing files, and log which files were read and created. Blocks on the disk.
 
-        A folder that cannot be written is logged; the agent is then what the table of agents says.
+        If the folder can't be written, log that; the agent is then as the table of agents describes it.
         """
         try:
             if removed := remove_leftovers(self.folder):
-                log.info("%s: removed %d temporary file(s) of a killed process", self._agent, removed)
+                log.info("%s: removed %d temporary file(s) from an earlier run", self._agent, removed)
         except PersonaError as error:
-            self._report("leftovers", (f"temporary files of an earlier run could not be removed: {error}",))
+            self._report("leftovers", (f"cannot remove temporary files from an earlier run: {error}",))
         first = {"soul.md": f"{spec.personality.strip()}\n", "identity.md": f"You are {spec.display_name}.\n"}
         report = bootstrap(self.folder, first)
         loaded, made = ", ".join(report.loaded) or "no file", ", ".join(report.made) or "nothing"
@@ -147,18 +144,18 @@ class Persona:
         return report
 
     def hide_notes(self) -> None:
-        """Let the owner alone read what the agent wrote in earlier runs, as `boot` does too."""
+        """Make the files that the agent wrote in earlier runs readable only by the owner; `boot` does too."""
         self._report("notes", hide_notes(self.folder))
 
     async def restore_memory(self) -> None:
-        """Recreate memory.md if it was deleted. A failure is logged and does not stop the event."""
+        """Recreate memory.md if it was deleted. A failure is only logged."""
         if self._text("memory.md") is not None or not self.exists:
             return
         try:
             if await asyncio.to_thread(ensure_memory, self.folder):
                 log.info("%s: memory.md was missing; recreated", self._agent)
         except PersonaError as error:
-            self._report("memory", (f"memory.md: could not be recreated: {error}",))
+            self._report("memory", (f"memory.md: cannot be recreated: {error}",))
 
     def _report(self, part: str, problems: Sequence[str]) -> None:
         for problem in problems:
@@ -168,8 +165,8 @@ class Persona:
 
 
 class Personas:
-    """The personas of all agents, each in its folder below PERSONAS_DIR. Those of agents that are not in the
-    table need not be complete."""
+    """The personas of all agents, each in its folder below PERSONAS_DIR. Only the agents in the table need all
+    files."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -183,13 +180,13 @@ class Personas:
         return self._known[agent]
 
     def layer(self, agent: str) -> Mapping[str, object]:
-        """The options of an agent's front matter; read many times a turn by options.OptionBook."""
+        """Return the options in an agent's front matter. OptionBook calls this many times a turn."""
         return self.of(agent).layer()
 
 
 def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter]:
-    """The front matter of each agent, which settings need before the start (agent_config.ReadFronts). Missing files are
-    fine: the start creates them, and logs those that cannot be read."""
+    """Read each agent's front matter, which the settings need before the start (agent_config.ReadFronts). Missing files
+    are fine, since the start creates them; unreadable files are logged there."""
     fronts: dict[str, FrontMatter] = {}
     for agent in agents:
         card, problems = parse_identity(read_persona(folder / agent).identity)
@@ -202,37 +199,32 @@ def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter
 
 
 def front_of(card: IdentityCard) -> FrontMatter:
-    """Convert an identity card. `provider/model` needs no provider."""
+    """Convert an identity card."""
     same = {each.name: getattr(card, each.name) for each in fields(FrontMatter) if each.name != "models"}
     model = _model_of(card)
     return FrontMatter(**{**same, "interests": card.interests or ()}, models=(model,) if model else ())
 
 
 def _model_of(card: IdentityCard) -> str:
-    """The model of the card, or the default one of an endpoint such as Ollama; "" for neither."""
+    """Return provider/model: the card's, or the default model of an endpoint such as Ollama; "" if there is neither."""
     model = card.model or default_of(card.provider or "")
-    named = not model or card.provider is None or model.startswith(f"{card.provider}/")
-    return model if named else f"{card.provider}/{model}"
+    is_full = not model or card.provider is None or model.startswith(f"{card.provider}/")
+    return model if is_full else f"{card.provider}/{model}"
 
 
 def _card_and_layer(text: str | None) -> tuple[tuple[IdentityCard, Mapping[str, object]], Sequence[str]]:
     card, problems = parse_identity(text)
-    return (card, _layer_of(card)), problems
-
-
-def _layer_of(card: IdentityCard) -> dict[str, object]:
-    """The options of the card; a model without a provider is read at the start alone."""
     model = _model_of(card)
-    names = ("mode", "temperature", "max_output_tokens")
-    switches = ("always_search", "search_pictures", "message_log", "recall")
-    options = {"model": model if "/" in model else None, **{name: getattr(card, name) for name in (*names, *switches)}}
-    return {name: value for name, value in options.items() if value is not None}
+    layer: dict[str, object] = {name: value for name in CARD_OPTIONS if (value := getattr(card, name)) is not None}
+    if "/" in model:  # a model without a provider is read only at the start
+        layer["model"] = model
+    return (card, layer), problems
 
 
 @dataclass(frozen=True)
 class PersonaMemory:
-    """An agent's persona prompt and file tools. `places` knows the readers of channels, `may_write` counts memory
-    changes, `may_share` says whether a channel's content may be shown in all others."""
+    """An agent's persona prompt and file tools. `places` knows who reads which channel, `may_write` enforces the limit
+    on memory changes, and `may_share` says whether a channel's content may be shown in all others."""
 
     persona: Persona
     places: ChannelAudience
@@ -240,12 +232,12 @@ class PersonaMemory:
     may_share: Callable[[int], bool]
 
     async def prompt(self, channel_id: int, *, writes: bool) -> PersonaPrompt:
-        """The prompt by the files as they are now. `writes`: the agent has the memory tool in the channel."""
+        """Build the prompt from the current files. `writes`: the agent has the memory tool in the channel."""
         await self.persona.restore_memory()
         return self.persona.system(self.places.may_see(channel_id), MEMORY if writes else None)
 
     def tools(self) -> Sequence[RunnableTool]:
-        """The tools that work on its folder as it is now; the owner's settings choose among them."""
+        """Return the tools that have files to work on now; the owner's settings choose among them."""
         if os.path.isdir(self._workspace):  # called several times a turn; pathlib takes three times as long
             return self._tools
         if not self.persona.exists:
@@ -270,8 +262,8 @@ class PersonaMemory:
         )
 
 
-def only_guild(settings: Settings, guild_of: GuildOf) -> int | None:
-    """Return the only guild of the bots; None if there are several, or an unknown channel may be in another one."""
+def only_guild(settings: Settings, guild_of: Callable[[int], int | None]) -> int | None:
+    """Return the bots' only guild; None if there are several, or if an unknown channel may be in another guild."""
     one = len(settings.guild_ids) == 1
     channels = set() if one else set(settings.channels)
     if settings.output_channel_id is not None:

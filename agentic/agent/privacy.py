@@ -1,8 +1,7 @@
-"""`/profile` and `/privacy`: the data stored about the person who asks, who reads a channel, and how that ends.
+"""`/profile` and `/privacy`: the data stored about the person who asks, and who reads a channel.
 
-Profiles and consents are for their person alone to see and change: topics, and whether bots may write unprompted. A
-change travels to the recorder, in this process or another one, and is in the record seconds later; until then it is
-shown from here.
+Only the person can see and change their profile (topics) and their consent to unprompted messages. A change reaches the
+record within seconds, perhaps in another process; until then it's shown from here.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class OwnMemory:
-    """One a process. `clock` gives unix seconds."""
+    """People's profiles, consents, and exports. A process has one. `clock` returns unix seconds."""
 
     def __init__(
         self,
@@ -61,15 +60,15 @@ class OwnMemory:
         self._memory, self._notes, self._consents, self._clock = memory, notes, consents, clock
         self._forgetting = forgetting
         forgetting.stores["changes"] = PersonalStore(self._forget)
-        self._records, self._timezone, self._settings = settings.records, settings.timezone, settings
-        self._agent = next(iter(settings.agents), "")  # in whose stream a person's profile travels
+        self._settings = settings
+        self._agent = next(iter(settings.agents), "")  # profiles are sent in this agent's stream
         self._new_profiles: TTLCache[int, Profile] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
         self._new_consents: TTLCache[int, bool] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
 
     @property
     def problem(self) -> str:
-        """Why nothing can be read, a sentence for people; "" if it can."""
-        if not self._records:
+        """The reason why nothing can be read, as a sentence for people; "" if it can."""
+        if not self._settings.records:
             return NO_RECORD
         return "" if self._memory.is_here else ELSEWHERE
 
@@ -84,7 +83,7 @@ class OwnMemory:
         if profile is None or not profile.topics:
             return NO_PROFILE
         by = "as you wrote them" if profile.by == "person" else "noted by a model from what you wrote"
-        day = f"{datetime.fromtimestamp(profile.at, self._timezone):%Y-%m-%d}"
+        day = f"{datetime.fromtimestamp(profile.at, self._settings.timezone):%Y-%m-%d}"
         lines = "\n".join(f"- {topic}" for topic in profile.topics)
         return (
             f"Topics you talk about, {by} (last changed {day}):\n{lines}\n"
@@ -92,8 +91,8 @@ class OwnMemory:
         )
 
     def save_profile(self, user_id: int, text: str, name: str = "") -> str:
-        """Keep these topics, one per line; none removes the profile."""
-        if not self._records:
+        """Save these topics, one per line, and return the reply; without topics, delete the profile."""
+        if not self._settings.records:
             return NO_RECORD
         found = topics_in(text)
         if not found:
@@ -105,7 +104,7 @@ class OwnMemory:
         return f"Saved. Your profile now has {counted(len(topics), 'topic')}.{more}"
 
     def delete_profile(self, user_id: int) -> str:
-        if not self._records:
+        if not self._settings.records:
             return NO_RECORD
         self._keep(ProfileNote(user_id=user_id, by="person", deleted=True, at=self._clock()))
         return DELETED
@@ -120,17 +119,16 @@ class OwnMemory:
         self._new_profiles[note.user_id] = Profile(note.user_id, note.name, note.topics, note.by, note.at)
 
     async def consent(self, user_id: int) -> bool | None:
-        """Whether the person wants unprompted messages; None if they have not said."""
+        """Return whether the person wants unprompted messages; None if they didn't say."""
         if (new := self._new_consents.get(user_id)) is not None:
             return new
         return await self._memory.consent(user_id)
 
     async def set_unasked(self, user_id: int, wanted: bool, because: str = "command") -> str:
-        """Raises StateUnavailable."""
-        if not self._records:
+        """Save the consent, and return the reply. Raises StateUnavailable."""
+        if not self._settings.records:
             return NO_RECORD
-        consents = self._consents
-        await (consents.allow if wanted else consents.refuse)(user_id, because=because)
+        await (self._consents.allow if wanted else self._consents.refuse)(user_id, because=because)
         self._new_consents[user_id] = wanted
         if wanted:
             return "Bots may now write to you on their own. Turn this off with `/privacy unasked:off`."
@@ -140,19 +138,18 @@ class OwnMemory:
         return await self._memory.kept_about(user_id)
 
     async def export(self, user_id: int) -> tuple[str, str]:
-        """Return a text for the person, and what is kept about them, as JSON; "" if it can't be read. Raises
-        StateUnavailable."""
+        """Return a text for the person, and their data as JSON, or "" if it can't be read. Raises StateUnavailable."""
         record = await self._memory.export(self._forgetting.ids_of(user_id))
         if record is None and not self.problem:
             return EXPORT_FAILED, ""
         try:
             stores = await self._forgetting.export(user_id)
         except OSError as error:
-            log.error("/privacy export: files not read: %s", error)
+            log.error("/privacy export: cannot read files: %s", error)
             return EXPORT_FAILED, ""
-        return await asyncio.to_thread(self._write_export, record or {}, stores)  # it may be large
+        return await asyncio.to_thread(self._format_export, record or {}, stores)  # it may be large
 
-    def _write_export(self, record: Exported, stores: Exported) -> tuple[str, str]:
+    def _format_export(self, record: Exported, stores: Exported) -> tuple[str, str]:
         sent, withheld = list[dict[str, Any]](), list[dict[str, str]]()
         for kind in inventory(self._settings):
             row = kind.table
@@ -172,14 +169,14 @@ class OwnMemory:
         return "\n".join(filter(None, lines)), json.dumps(file, ensure_ascii=False, indent=1)
 
     async def _forget(self, user_id: int) -> int:
-        """Drop what is shown from here: the person asked to be forgotten."""
+        """Drop the person's recent changes, which are only here."""
         self._new_profiles.pop(user_id, None)
         self._new_consents.pop(user_id, None)
         return 0
 
 
 def _readable(name: str, value: object) -> object:
-    """Return a value as people read it: times as dates, lists as lists, and ids as texts, which no reader rounds."""
+    """Return a value as people read it: times as dates, and ids as texts, since JSON readers round large numbers."""
     if name.endswith("at") and isinstance(value, float):
         return datetime.fromtimestamp(value, UTC).isoformat()
     if name == "topics":
@@ -188,7 +185,7 @@ def _readable(name: str, value: object) -> object:
 
 
 def _shorten(lists: Sequence[list[Any]]) -> int:
-    """Remove the oldest rows, which come last, of the longest lists until all fit; return how many."""
+    """Remove the oldest rows, which come last, from the longest lists until all fit; return how many."""
     removed = 0
     while (excess := sum(sizes := [len(json.dumps(each, indent=1)) for each in lists]) - MAX_EXPORT) > 0:
         longest = lists[sizes.index(max(sizes))]
@@ -199,8 +196,8 @@ def _shorten(lists: Sequence[list[Any]]) -> int:
 
 
 class Privacy:
-    """Answers people who ask. `online` reads which bots run in other processes, as far as known; `names` maps
-    agents to shown names; `fronts` gives the front matter of agents that act by themselves."""
+    """Answer people who ask about their data. `names` maps agents to display names; `online` returns the bots that run
+    in any process; `fronts` returns the front matter of agents that act on their own."""
 
     def __init__(
         self,
@@ -216,8 +213,7 @@ class Privacy:
         self._online, self._fronts = online, fronts
 
     def log_line(self, channel_id: int) -> str:
-        """The line that says that the channel's messages are logged; "" if they are not."""
-        # The record's own days bound the log's.
+        """Return the line that says how long the channel's messages are logged; "" if they aren't."""
         bounds = (self._settings.message_log_days, self._settings.record_days)
         days = min((days for days in bounds if days is not None), default=None)
         if days == 0 or self._channel_readers.logging(channel_id) is None:
@@ -277,7 +273,7 @@ class Privacy:
 
 
 def unasked_writers(fronts: Mapping[str, FrontMatter], settings: Settings) -> dict[str, bool]:
-    """The agents, by key, whose idle tasks post; true if they write to everybody who did not refuse."""
+    """Return the agents whose background tasks post, by key; True if they write to everybody who didn't refuse."""
     found = {}
     for agent, front in fronts.items():
         tasks = front.idle_tasks if front.idle_tasks is not None else settings.idle_tasks

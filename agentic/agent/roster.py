@@ -1,12 +1,12 @@
-"""The roster: every agent that may sit in a room, bots and personas without a bot; and finding one by name.
+"""The roster of all agents that can join a room, bots and personas without a bot; and finding an agent by name.
 
-    settings.agents with a token            bots
-    settings.agents without one ─┐
-    folders below PERSONAS_DIR ──┴───────── personas, which speak by webhook
+    settings.agents with a token        bots
+    settings.agents without a token ─┐
+    folders below PERSONAS_DIR ──────┴─ personas, which speak through webhooks
 
-An agent of the table without a token here is a bot all the same while another process runs it. Folders and presence are
-looked at every few seconds, outside of turns; what follows from them is pure (`listed`). `find` and `members_of` look
-up what people write in commands, by the rule of agentic/text.py.
+An agent without a token here is still a bot while another process runs it. Folders and presence are checked every few
+seconds, outside of turns. `find` and `members_of` look up names that people write in commands, by the rule in
+agentic/text.py.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from agentic.text import letters_of, named
 
 LOOK_EVERY = 3.0  # seconds
 KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-SIGNS = ("identity.md", "soul.md")  # a folder with one of them is a persona's
+MARKERS = ("identity.md", "soul.md")  # a folder with one of these files is a persona's
 
-MIN_LIKENESS = 0.5  # of a name, to be offered for another one
+MIN_LIKENESS = 0.5  # of a name, to be suggested in place of an unknown name
 MAX_NAME_PARTS = 4  # separators that a name itself may contain, as in "Ada, Countess of Lovelace"
 _SEPARATOR = re.compile(r"(?:(?<![^\S\n])[^\S\n]*+)?(?:[,;\n]|(?<=\s)(?:and|&)(?=\s))\s*", re.IGNORECASE)
 _MENTION = re.compile(r"<@!?(\d{1,20})>")
@@ -45,8 +45,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RosterEntry:
-    """An agent. `why_not` says why it takes no turns, None for one that does; `settings` is None where no model can be
-    named for it."""
+    """An agent. `why_not` says why it takes no turns; None if it does. `settings` is None if no model can be named for
+    it."""
 
     key: str
     shown: str
@@ -57,7 +57,7 @@ class RosterEntry:
 
     @property
     def model(self) -> str:
-        """provider/model, the first that can be called; "" for none."""
+        """The first model that can be called, as provider/model; "" for none."""
         models = (self.settings.usable or self.settings.models) if self.settings is not None else ()
         return models[0].name if models else ""
 
@@ -68,7 +68,7 @@ class RosterEntry:
 
 
 Fronts = Mapping[str, FrontMatter]
-Lacks = Callable[[AgentSettings], str | None]
+Lacks = Callable[[AgentSettings], str | None]  # returns why none of the agent's models can be called
 
 
 def lacking_key(agent: AgentSettings) -> str | None:
@@ -79,12 +79,11 @@ def lacking_key(agent: AgentSettings) -> str | None:
     return f"{' and '.join(lacks)} isn't set, and {agent.models[0].name} needs it"
 
 
-def listed(
+def list_agents(
     settings: Settings, fronts: Fronts, elsewhere: Collection[str] = (), lacks: Lacks = lacking_key
 ) -> tuple[RosterEntry, ...]:
-    """Return all agents: bots in the table's order, then personas by key. `fronts` has the front matter of every
-    folder, `elsewhere` the agents whose bot runs in another process, `lacks` says why an agent's models can't be
-    called."""
+    """Return all agents: bots in the table's order, then personas by key. `fronts` has the front matter from every
+    folder, `elsewhere` the agents whose bot runs in another process."""
     table = settings.agents.values()
     bots = [_entry(agent, lacks, is_bot=True) for agent in table if agent.token or agent.name in elsewhere]
     known = {bot.key for bot in bots}
@@ -100,23 +99,23 @@ def listed(
     taken = dict.fromkeys(RESERVED, "a name the program uses itself")
     taken |= {skeleton(name): bot.shown for bot in bots for name in (bot.key, bot.shown)}
     personas: list[RosterEntry] = []
-    for persona in sorted(others, key=lambda one: one.key):
+    for persona in sorted(others, key=lambda entry: entry.key):
         names = {skeleton(persona.key), skeleton(persona.shown)}
         owner = next((taken[name] for name in names if name in taken), None)
         if owner is None:
             taken |= dict.fromkeys(names, persona.shown)
             personas.append(persona)
-        else:  # it is left out, and goes by its key, since the name means the other agent
+        else:  # it takes no turns and is listed by its key, since the name means the other agent
             why = f"its name {persona.shown!r} is too similar to {owner!r} (choose another display_name)"
             personas.append(replace(persona, shown=persona.key, settings=None, why_not=why))
     return (*bots, *personas)
 
 
-def answering(settings: Settings) -> dict[str, AgentSettings]:
-    """Return the agents that people call outside of rooms: with a bot here or an account. Blocks on the disk."""
+def agents_outside_rooms(settings: Settings) -> dict[str, AgentSettings]:
+    """Return the agents that people can call outside of rooms: with a bot here or an account. Blocks on the disk."""
     fronts = PersonaFolders(settings.personas_dir).refresh() if settings.account_agents else {}
-    named = (one for one in listed(settings, fronts) if one.is_bot or one.key in settings.account_agents)
-    return {one.key: one.settings for one in named if one.settings is not None}
+    found = (entry for entry in list_agents(settings, fronts) if entry.is_bot or entry.key in settings.account_agents)
+    return {entry.key: entry.settings for entry in found if entry.settings is not None}
 
 
 def _entry(agent: AgentSettings, lacks: Lacks, *, is_bot: bool = False) -> RosterEntry:
@@ -133,16 +132,15 @@ class PersonaFolders:
         self._parsed: dict[str, tuple[str | None, FrontMatter]] = {}
         self._reported = frozenset[str]()
         self._is_unreadable = False
-        self.has_folders = False  # when it was read last; one that isn't mounted says nothing about its personas
+        self.has_folders = False  # an empty folder may not be mounted, so its personas aren't deleted
 
     def refresh(self) -> Fronts:
-        """The front matter of each persona as it is now, by key."""
+        """Read the front matter of each persona, by key."""
         names = self._names()
         odd = frozenset(name for name in names if not KEY.fullmatch(name))
         for name in sorted(odd - self._reported):
-            log.warning(
-                "%s: not a persona: expected a name of at most 32 small letters, digits, - and _", self._folder / name
-            )
+            text = "%s: not a persona: expected a name of at most 32 lowercase letters, digits, - and _"
+            log.warning(text, self._folder / name)
         self._reported = odd
         self._parsed = {name: self._read(name) for name in names if name not in odd}
         return {name: front for name, (_, front) in self._parsed.items()}
@@ -153,14 +151,14 @@ class PersonaFolders:
                 entries = sorted(entry.name for entry in found if entry.is_dir())
         except (FileNotFoundError, NotADirectoryError):
             entries = []
-        except OSError as error:  # no file descriptor is free, say: nobody's persona is gone because of that
+        except OSError as error:  # for example no free file descriptor
             if not self._is_unreadable:
-                log.warning("%s: not read: %s; the personas stay as they are", self._folder, error.strerror or error)
+                log.warning("cannot read %s: %s; the personas stay as they are", self._folder, error.strerror or error)
             self._is_unreadable = True
             return sorted(self._parsed)
         self._is_unreadable, self.has_folders = False, bool(entries)
         visible = (name for name in entries if not name.startswith("."))
-        return [name for name in visible if any(os.path.isfile(self._folder / name / sign) for sign in SIGNS)]
+        return [name for name in visible if any(os.path.isfile(self._folder / name / file) for file in MARKERS)]
 
     def _read(self, name: str) -> tuple[str | None, FrontMatter]:
         text, known = self._cache.read(self._folder / name / "identity.md")[0], self._parsed.get(name)
@@ -168,8 +166,8 @@ class PersonaFolders:
 
 
 class Roster:
-    """The roster as it is now, bots first. `folder` None: no persona is read, so there are only bots. `names` maps the
-    keys of all agents to their shown names and stays the same object; listeners hear of each change."""
+    """The current roster, bots first. Without a `folder` there are no personas. `names` maps the keys of all agents to
+    their display names, and stays the same object. Listeners are called on each change."""
 
     def __init__(
         self,
@@ -199,12 +197,12 @@ class Roster:
         return next((one for one in self._entries if one.key == key), None)
 
     def named(self, name: str) -> RosterEntry | None:
-        """The agent that people call `name`; None if nobody is called that, or more than one."""
+        """Return the agent that people call `name`; None if nobody has that name, or several do."""
         found = named({one.key: one.shown for one in self._entries}, name)
         return self.of(found[0]) if len(found) == 1 else None
 
     def gone(self, keys: Iterable[str]) -> tuple[str, ...]:
-        """Those of the keys whose personas were deleted. A bot may be one of another process, so it's never gone."""
+        """Return the keys whose personas were deleted. Bots are never gone, since another process may run them."""
         if not self._has_folders:
             return ()
         return tuple(key for key in keys if self.of(key) is None and key not in self._settings.agents)
@@ -215,10 +213,10 @@ class Roster:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            await self.look()
+            await self.refresh()
 
-    async def look(self) -> None:
-        """Look at folders and presence now, so that a change takes effect immediately."""
+    async def refresh(self) -> None:
+        """Check folders and presence now, so that a change takes effect immediately."""
         if self._folders is None:
             return
         tokenless = [agent.name for agent in self._settings.agents.values() if agent.token is None]
@@ -227,7 +225,7 @@ class Roster:
         self._apply(await asyncio.to_thread(self._folders.refresh))
 
     def _apply(self, fronts: Fronts) -> None:
-        entries = listed(self._settings, fronts, self._elsewhere, self._lacks)
+        entries = list_agents(self._settings, fronts, self._elsewhere, self._lacks)
         self._has_folders = self._folders is not None and self._folders.has_folders
         if self._folders is None:
             entries = tuple(one for one in entries if one.is_bot)
@@ -243,19 +241,19 @@ class Roster:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
-    """A name of an agent, if there is no entry of the roster."""
+class AgentName:
+    """The key and display name of an agent that may not be in the roster."""
 
     key: str
     shown: str
 
 
-Entry = TypeVar("Entry", bound=RosterEntry | Called)
+Entry = TypeVar("Entry", bound=RosterEntry | AgentName)
 
 
 def find(entries: Sequence[Entry], name: str) -> Entry | str:
-    """The agent that people call `name`, or a sentence that says why there is none."""
-    found = _called(entries, name)
+    """Return the agent that people call `name`, or a sentence that says why there is none."""
+    found = _matches(entries, name)
     if len(found) > 1:
         shown = [f"{one.shown} ({one.key})" for one in found]
         either = f"{', '.join(shown[:-1])} or {shown[-1]}"
@@ -267,8 +265,8 @@ def find(entries: Sequence[Entry], name: str) -> Entry | str:
 
 
 def members_of(entries: Sequence[Entry], text: str) -> tuple[list[Entry], list[str]]:
-    """The agents in a list of names, each once in the order given, and a sentence for each name that isn't one agent's.
-    Commas, semicolons, lines, and "and" separate names, unless they are part of a name."""
+    """Return the agents in a list of names, each once in the order given, and a sentence for each name that isn't
+    exactly one agent's. Commas, semicolons, lines, and "and" separate names, unless they are part of a name."""
     cuts = [(found.start(), found.end()) for found in _SEPARATOR.finditer(text)]
     starts = [0, *(end for _, end in cuts)]
     ends = [*(start for start, _ in cuts), len(text)]
@@ -276,7 +274,7 @@ def members_of(entries: Sequence[Entry], text: str) -> tuple[list[Entry], list[s
     while at < len(starts):
         last = at
         for until in range(min(at + MAX_NAME_PARTS, len(ends) - 1), at, -1):
-            joined = _called(entries, text[starts[at] : ends[until]])
+            joined = _matches(entries, text[starts[at] : ends[until]])
             if len(joined) == 1 and len(_SEPARATOR.findall(joined[0].shown)) == until - at:
                 last = until
                 break
@@ -293,17 +291,17 @@ def members_of(entries: Sequence[Entry], text: str) -> tuple[list[Entry], list[s
 
 
 def without_mentions(text: str, name_of: Callable[[int], str | None]) -> str:
-    """The text with names instead of the users that it mentions by @, as far as `name_of` knows them."""
+    """Replace @mentions of users by their names, if `name_of` knows them."""
     return _MENTION.sub(lambda mention: name_of(int(mention[1])) or mention[0], text)
 
 
-def _called(entries: Sequence[Entry], name: str) -> list[Entry]:
-    keys = named({one.key: one.shown for one in entries}, name)
-    return [one for one in entries if one.key in keys]
+def _matches(entries: Sequence[Entry], name: str) -> list[Entry]:
+    keys = named({entry.key: entry.shown for entry in entries}, name)
+    return [entry for entry in entries if entry.key in keys]
 
 
-def nearest(entries: Sequence[RosterEntry | Called], name: str) -> str | None:
-    """Return the shown name that is most like a name that nobody has."""
+def nearest(entries: Sequence[RosterEntry | AgentName], name: str) -> str | None:
+    """Return the display name most similar to a name that nobody has."""
     shown = {letters: one.shown for one in entries for letters in (letters_of(one.key), letters_of(one.shown))}
     close = get_close_matches(letters_of(name), shown, n=1, cutoff=MIN_LIKENESS)
     return shown[close[0]] if close else None

@@ -1,4 +1,4 @@
-"""The services that all agents of a process share; agentic.runtime opens them and hands them down."""
+"""The services that all agents of a process share, opened by agentic.runtime."""
 
 from __future__ import annotations
 
@@ -36,33 +36,32 @@ from agentic.wire.entries import Entry as RecordEntry
 
 @dataclass(frozen=True, slots=True)
 class IgnoredPeople:
-    """The people whom the bots ignore: by the owner's settings, or by an order of a manager."""
+    """The people the bots ignore, because of the owner's settings or a manager's order."""
 
     settings: Settings
     silence: Silence
 
     def has(self, user_id: int, roles: frozenset[int], guild_id: int | None) -> bool:
-        """Whether the bots ignore a person with these roles in a server."""
-        settings = self.settings
+        """Return whether the bots ignore a person with these roles in a server."""
         return (
             self.silence.is_ignored(user_id, guild_id)
-            or user_id in settings.ignore_user_ids
-            or not roles.isdisjoint(settings.ignore_role_ids)
+            or user_id in self.settings.ignore_user_ids
+            or not roles.isdisjoint(self.settings.ignore_role_ids)
         )
 
     def everybody(self, guild_id: int | None) -> frozenset[int]:
-        """The people whom the bots ignore in a server whatever their roles are."""
+        """Return the people the bots ignore in a server regardless of their roles."""
         return self.silence.ignored_people(guild_id) | frozenset(self.settings.ignore_user_ids)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentBook:
-    """All agents. `names` maps every bot's key to its shown name, `roster.names` every agent's, personas without a bot
-    among them."""
+    """All agents. `names` maps the bots' keys to their display names; `roster.names` also has the personas without a
+    bot."""
 
     names: Mapping[str, str]
     roster: Roster
-    personas: Personas | None = None  # None: persona files are not read
+    personas: Personas | None = None  # None: persona files aren't read
     options: OptionBook
     live_options: LiveOptions
     tools: Toolset | None = None  # None: agents have no tools
@@ -73,8 +72,8 @@ class AgentBook:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedModels:
-    """The models that don't belong to one agent. `cheap` answers small questions, `embeddings` makes vectors of texts;
-    None if there is none. `prefill` knows which models continue a transcript."""
+    """The models that don't belong to one agent. `cheap` answers small questions, `embeddings` turns texts into
+    vectors, and `prefill` knows which models can continue a transcript."""
 
     cheap: CheapModel | None = None
     embeddings: Embeddings | None = None
@@ -83,8 +82,8 @@ class SharedModels:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is recorded, read again, and forgotten. Notes go to `notes`; `memory` reads the record of this machine;
-    `watcher` follows turns; `readers` are the agents of this process that read channels."""
+    """The record: `notes` takes new notes, `memory` reads this machine's record, `watcher` follows turns, `forgetting`
+    deletes people's data, and `readers` are this process's agents that read channels."""
 
     notes: Notes
     memory: MemoryReader
@@ -106,7 +105,7 @@ class Record:
 
     @cached_property
     def consents(self) -> Consents:
-        """Whether people want messages that nobody asked for."""
+        """People's consents to unprompted messages."""
         return Consents(self.notes, self.state.posts.proactive, self.clock)
 
     @cached_property
@@ -127,15 +126,15 @@ class Record:
 
     @cached_property
     def own_memory(self) -> OwnMemory:
-        """The profiles and wishes that people may see and change."""
+        """The profiles and consents that people may see and change."""
         return OwnMemory(self.memory, self.notes, self.consents, self.clock, self.settings, self.forgetting)
 
     @cached_property
     def privacy(self) -> Privacy:
-        """The answers to people who ask what is kept."""
+        """The answers to people who ask about their data."""
         acting, agents = self.settings.account_agents, self.agents
 
-        @or_default((), "/privacy names this process's bots only")
+        @or_default((), "/privacy names only this process's bots")
         async def online() -> Collection[str]:
             return await self.state.coordination.presence.online(agents.names)
 
@@ -161,7 +160,8 @@ class Services:
     models: SharedModels
 
     def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:
-        """The event of a message that calls an agent, with TURN_TIMEOUT_SECONDS; `more` are further fields of it."""
+        """Build the event for a message that calls an agent, with the time limit of TURN_TIMEOUT_SECONDS. `more` are
+        further fields of the event."""
         now, seconds = self.clock(), self.settings.turn_timeout_seconds
         return MentionEvent.of(
             asked, channel_id=channel_id, theme=theme, to_all=to_all, now=now, seconds=seconds, **more

@@ -1,9 +1,9 @@
 """Model calls outside of conversations, charged to an agent.
 
-- CheapModel: one for all agents of a process. It says whether an agent named in CHEAP_FIRST speaks, notes what falls
-  out of a room's window and the members' positions at its end, and writes what agents note while nobody writes. It
-  never posts. Its cost is charged to the agent for whose turn it was asked.
-- `run_side_call`: one call under an agent's limits and all budgets, recorded as a turn of its own.
+- CheapModel: one for all agents of a process. It decides whether an agent named in CHEAP_FIRST speaks, summarizes
+  messages that leave a room's window, sums up the members' positions when a room closes, and writes notes in
+  background tasks. It never posts.
+- `run_side_call`: makes a call under an agent's limits and all budgets, and records it as a turn of its own.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from agentic.wire.entries import CallRecord, Phases
 from agentic.wire.messages import Result, TurnUsage
 from agentic.wire.reasons import TurnAborted
 
-USUAL_INPUT, USUAL_OUTPUT = 900, 20  # tokens, by which models are compared
+USUAL_INPUT, USUAL_OUTPUT = 900, 20  # tokens of a question whether to speak, for comparing models
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheapModel:
-    """A model with its prices. Its answers are redacted as they arrive: they are kept in Redis. `backoff` pauses it
-    while its provider refuses it."""
+    """A model with its prices. Replies are redacted immediately, since they are stored in Redis. `backoff` pauses calls
+    while the provider rejects them."""
 
     model: Model
     prices: ModelPrices
@@ -56,18 +56,18 @@ class CheapModel:
         return bool(self.backoff.seconds_left)
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """Raises ModelError. The caller notes at `backoff` how it went."""
+        """Raises ModelError. The caller reports success or failure to `backoff`."""
         reply = await self.model.complete(prompt, history)
         return replace(reply, text=self.redact(reply.text))
 
 
 def cheapest(models: Iterable[ModelSettings]) -> ModelSettings | None:
-    """Return the model whose usual call costs least, the first of several; None for none."""
+    """Return the model with the lowest price of a usual call, or None without models."""
     return min(models, key=lambda model: round(usual_call(prices_of(model)), 9), default=None)
 
 
 def usual_call(prices: ModelPrices) -> float:
-    """Return the US dollars for one question whether to speak."""
+    """Return the price of a usual call in US dollars."""
     return prices.call(USUAL_INPUT, output_tokens=USUAL_OUTPUT)
 
 
@@ -77,8 +77,8 @@ def prices_of(model: ModelSettings) -> ModelPrices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideCall:
-    """A call to make. `kind` names the turn, `call_kind` the call in the record; `person_id` pays for it; with
-    `message_id` it counts as that person's call. Times in unix seconds."""
+    """A call to make. In the record, `kind` is the kind of turn and `call_kind` the kind of call. It's charged to the
+    budget of `person_id`, and to their mention limit if `message_id` is set. `deadline` is in unix seconds."""
 
     turn_id: str
     kind: str
@@ -93,7 +93,7 @@ class SideCall:
 
 
 class SideModel(Protocol):
-    """A model that is asked outside of turns: an agent's own (agentic.agent.agent.ModelBinding), or a CheapModel."""
+    """A model for side calls: a CheapModel, or an agent's own (agentic.agent.agent.ModelBinding)."""
 
     @property
     def name(self) -> str: ...
@@ -106,8 +106,8 @@ class SideModel(Protocol):
 
 
 async def run_side_call(call: SideCall, model: SideModel, limits: AgentLimits) -> Reply:
-    """Reserve, call, settle. Raises TurnAborted if a limit or a budget forbids the call, or it was made before, and
-    ModelError."""
+    """Reserve the cost, call the model, and settle. Raises ModelError, and TurnAborted if a limit or a budget forbids
+    the call or it was made before."""
     worst_case = model.prices.worst_case(expected(call.prompt))
     request = LimitRequest(
         agent=limits.agent,
@@ -133,7 +133,7 @@ async def run_side_call(call: SideCall, model: SideModel, limits: AgentLimits) -
         if verdict not in ("ok", "closing", None):
             reason = verdict
             raise TurnAborted(verdict)
-        usage, reason, error = worst_case, "interrupted", "cancelled"  # if it is cancelled
+        usage, reason, error = worst_case, "interrupted", "cancelled"  # if the task is canceled
         try:
             reply = await model.complete(call.prompt, ())
         except ModelError as failed:

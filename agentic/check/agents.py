@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 from agent_config import AgentSettings, ModelSettings, Settings
-from agentic.agent.roster import PersonaFolders, RosterEntry, listed
+from agentic.agent.roster import PersonaFolders, RosterEntry, list_agents
 from agentic.agent.side_calls import cheapest
 from agentic.check.costs import prices_in, room_cost
 from agentic.findings import Findings
@@ -162,7 +162,7 @@ def _address(model: ModelSettings) -> str:
 def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
     """Add a line for the personas that can join rooms, and one for each reason why others can't. Returns all personas.
     Without Discord there are no rooms, so it adds nothing."""
-    agents = listed(settings, PersonaFolders(settings.personas_dir).refresh())
+    agents = list_agents(settings, PersonaFolders(settings.personas_dir).refresh())
     personas = [one for one in agents if one.key not in settings.agents]
     if not settings.on_discord:
         return personas

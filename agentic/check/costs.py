@@ -18,7 +18,7 @@ from agent_config import AgentSettings, Settings
 from agent_coordinator.policies.policy import continuation_probability
 from agentic.agent.limits import ModelPrices
 from agentic.agent.options import OptionFiles
-from agentic.agent.roster import answering
+from agentic.agent.roster import agents_outside_rooms
 from agentic.agent.side_calls import cheapest, prices_of, usual_call
 from agentic.check.odd_settings import options_in
 from agentic.context.options import Options
@@ -57,7 +57,7 @@ def forecast_day(
 ) -> DayForecast:
     """Forecast a day of the agents that can start; problems in their files become findings. `now` is in unix seconds;
     `servers` maps channels to their known servers. Agents without a bot aren't part of the conversations."""
-    agents = [agent for agent in answering(settings).values() if agent.usable]
+    agents = [agent for agent in agents_outside_rooms(settings).values() if agent.usable]
     bots = [agent for agent in agents if agent.token is not None]
     conversations = (settings.schedule_min + settings.schedule_max) / 2 if settings.channels else 0.0
     # Each server has a share by its number of channels.
@@ -284,7 +284,7 @@ async def check_tools(settings: Settings, found: Findings, environment: Mapping[
     built_in = [name for name in (*NAMES, MEMORY, *FILE_TOOLS) if is_allowed(name, settings.allowed_tools)]
     if WEB_SEARCH in built_in and not (settings.web_search or settings.search_keys):
         built_in.remove(WEB_SEARCH)
-    agents = answering(settings).values()
+    agents = agents_outside_rooms(settings).values()
     places = ((agent, one) for agent in agents for one in everywhere(agent, settings))
     if any(one.recall and _may(RECALL, agent, settings, one) for agent, one in places):
         built_in.append(RECALL)

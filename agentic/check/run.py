@@ -14,7 +14,7 @@ import discord
 from rich.console import Console
 
 from agent_config import AgentSettings, Settings, process_environment
-from agentic.agent.roster import answering
+from agentic.agent.roster import agents_outside_rooms
 from agentic.check import costs, machine, report
 from agentic.check import discord as bots
 from agentic.check.agents import check_key, check_personas, check_pulled
@@ -54,7 +54,7 @@ async def check_all(
     """Run the checks, each for at most `seconds`. Returns a section for each agent and one that they share. MCP servers
     see a part of `environment` (default: this process's environment)."""
     environment = process_environment() if environment is None else environment
-    agents = {**settings.agents, **answering(settings)}
+    agents = {**settings.agents, **agents_outside_rooms(settings)}
     sections = {name: ReportSection(agent.display_name) for name, agent in agents.items()}
     shared = ReportSection("Shared")
     shared.findings.ok("version", version_line())  # for bug reports

@@ -263,8 +263,7 @@ class PersonaHost:
         agent = build_agent(
             settings, services, PersonaModel(model, services.chats.redact), model, {}, audience=hosted.audience
         )
-        me = replace(agent.identity.me, others=())  # a room says who takes part
-        agent = replace(agent, identity=replace(agent.identity, me=me))
+        agent = replace(agent, me=replace(agent.me, others=()))  # a room says who takes part
         if not hosted.is_heard:  # it speaks in rooms alone, which people open and which have a limit of turns
             agent = replace(agent, limits=agent.limits.budgets_alone())
         self.host = AgentHost(agent, services, hosted.channels, lease=hosted.lease)

@@ -313,7 +313,7 @@ class MessageCommands:
         mode = mode_of(turn, await build_view(turn))
         prompt, history = mode.request(0.0)
         first = ToolUse(turn, mode).loop(prompt).first_prompt()
-        note, text = f"what {agent.identity.me.display_name} sees", format_request(first, history)
+        note, text = f"what {agent.me.display_name} sees", format_request(first, history)
         await replies.send_file(f"context-{agent.key}.txt", text, note, f"{event.id}:context")
 
 

@@ -262,11 +262,11 @@ async def ask_contender(agent: Agent, arena: Arena) -> ArenaAnswer:
     """Ask a contender. Raises NoAnswer."""
     model = agent.models.for_guild(arena.guild_id)
     persona = await agent.persona.prompt(arena.channel_id, writes=False) if agent.persona is not None else None
-    who = (persona.stable if persona is not None else "") or agent.identity.me.personality
+    who = (persona.stable if persona is not None else "") or agent.me.personality
     options = agent.options.options(agent.key, ArenaPlace(arena.channel_id, arena.guild_id))
     prompt = Prompt(
         text=arena.question,
-        system=f"You are {agent.identity.me.display_name}.\n\n{who}\n\n{RULES}",
+        system=f"You are {agent.me.display_name}.\n\n{who}\n\n{RULES}",
         temperature=options.temperature,
         max_output_tokens=min(options.max_output_tokens, ANSWER_TOKENS),
         timeout=ANSWER_SECONDS,
@@ -293,7 +293,7 @@ async def ask_contender(agent: Agent, arena: Arena) -> ArenaAnswer:
     text = words_of(reply.text, agent)
     if not text:
         raise NoAnswer("empty")
-    shown, name = agent.identity.me.display_name, reply.usage.model or model.name
+    shown, name = agent.me.display_name, reply.usage.model or model.name
     return ArenaAnswer(agent=agent.key, shown=shown, model=name, text=text)
 
 
@@ -305,4 +305,4 @@ def words_of(text: str, agent: Agent) -> str:
             text = parse_decision(text).text or ""
         except UnreadableDecision:
             return ""
-    return cut(clean_text(text, (agent.key, agent.identity.me.display_name)) or "", MAX_ANSWER)
+    return cut(clean_text(text, (agent.key, agent.me.display_name)) or "", MAX_ANSWER)

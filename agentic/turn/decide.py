@@ -58,7 +58,7 @@ async def decide(turn: Turn, view: TurnView) -> Decision:
             try:
                 return await _ask_with_tools(turn, mode)
             except PrefillRefused as error:
-                turn.agent.models.prefill.refused(error)
+                turn.agent.services.models.prefill.refused(error)
                 mode = ChatMode(view, mode.cache_key, stream=stream)
         return await _ask_with_tools(turn, mode)
 
@@ -72,7 +72,7 @@ def read_saved_decision(turn: Turn, view: TurnView, answer: SavedAnswer) -> Deci
 def mode_of(turn: Turn, view: TurnView, stream: StreamFilter | None = None) -> AnswerMode:
     """The mode that is set for the channel, as far as the model takes it."""
     cache_key = f"{turn.agent.key}:{turn.event.channel_id}"
-    if view.options.mode == "prefill" and turn.agent.models.prefill.takes(turn.model.name):
+    if view.options.mode == "prefill" and turn.agent.services.models.prefill.takes(turn.model.name):
         return PrefillMode(view, cache_key, forced=turn.event.forced, stream=stream)
     return ChatMode(view, cache_key, stream=stream)
 
@@ -175,7 +175,7 @@ def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownS
 
 
 def names_of(turn: Turn, view: TurnView) -> Collection[str]:
-    me = turn.agent.identity.me
+    me = turn.agent.me
     return tuple(dict.fromkeys((me.display_name, me.key, view.context.me.display_name)))
 
 
@@ -286,7 +286,7 @@ async def should_skip(turn: Turn, view: TurnView) -> bool:
     conversation, or names who speaks next. If the cheap model fails, has no money, or gives no answer that can be read,
     the agent's own model is asked. Nothing that the cheap model writes is posted or remembered.
     """
-    event, model, context, cheap = turn.event, turn.model, view.context, turn.agent.models.cheap
+    event, model, context, cheap = turn.event, turn.model, view.context, turn.agent.services.models.cheap
     if cheap is None or not isinstance(event, InstructionEvent) or event.forced:
         return False
     if context.task.trigger == "starter" or context.task.closing or context.talk.names_next:

@@ -70,12 +70,12 @@ async def build_window(
         kind, whole, share = "conversation", True, 1.0
     elif in_force.own_depth:
         share = 1.0
-    await agent.memory.windows.restore(channel_id, kind)
+    await agent.windows.restore(channel_id, kind)
     # A prefix may come from several places, in any order.
     first = min((entry.id for entry in (*resolved.prefix, *entries[:1])), default=0)
-    if kind == "recent" and agent.tools.records is not None:
-        agent.tools.records.prune(agent.key, channel_id, first)
-    window = agent.memory.windows.memory.build(
+    if kind == "recent" and agent.tool_records is not None:
+        agent.tool_records.prune(agent.key, channel_id, first)
+    window = agent.windows.memory.build(
         channel_id,
         kind,
         entries,
@@ -87,9 +87,9 @@ async def build_window(
         whole=whole,
     )
     limited = options.model_copy(update={"max_images": min(options.max_images, turn.model.max_pictures)})
-    chosen = agent.memory.windows.memory.choose(channel_id, kind, window, limited)
+    chosen = agent.windows.memory.choose(channel_id, kind, window, limited)
     if window.fresh:
-        agent.memory.windows.keep(channel_id, kind)
+        agent.windows.keep(channel_id, kind)
     return window, chosen
 
 
@@ -108,7 +108,7 @@ async def _resolve(turn: Turn, in_force: EffectiveOptions, names: Mapping[str, s
     entries: Sequence[Entry] = transcript.entries()
     history = event.instruction.conversation_history if isinstance(event, InstructionEvent) else ()
     if history and not event.cools_down:
-        speakers = {**{record.agent: clean_name(record.agent) for record in history}, **agent.identity.names}
+        speakers = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
         entries = merge_history(entries, history, speakers, transcript.deleted)
     entries = after(entries, reset)
     if in_room(event):
@@ -137,8 +137,8 @@ def with_channel_names(entries: Sequence[Entry], agent: Agent, names: Mapping[st
 
 def _renamed_ids(agent: Agent, names: Mapping[str, str]) -> Mapping[int, tuple[str, str]]:
     """The user ids of agents with a name of their own in the channel: shown name and name there."""
-    shown = agent.identity.names
-    return {user_id: (shown[key], names[key]) for user_id, key in agent.identity.ids(names).items()}
+    shown = agent.names
+    return {user_id: (shown[key], names[key]) for user_id, key in agent.user_ids(names).items()}
 
 
 def _rename_mentions(entry: Entry, renamed: Mapping[int, tuple[str, str]]) -> Entry:
@@ -204,11 +204,11 @@ def tool_lines(agent: Agent, channel_id: int, window_start: int) -> list[ToolLin
     No service keeps this part of a context. `window_start` is the id of the oldest message that a context of the
     channel may show. A line always reads the same and stays in its place: a window does not show it a second time.
     """
-    if agent.tools.records is None:
+    if agent.tool_records is None:
         return []
     lines = [
         ToolLine(record.after_message_id, record_text(agent.key, record, LINE_CHARACTERS), record.asked_by)
-        for record in agent.tools.records.for_channel(agent.key, channel_id)
+        for record in agent.tool_records.for_channel(agent.key, channel_id)
         if record.output is not None and record.after_message_id >= window_start
     ]
     return lines[-MAX_LINES:]

@@ -60,16 +60,16 @@ async def check_consent(turn: Turn, event: ReflectionEvent) -> None:
     """Raises TurnAborted if the person has said no, and if nobody knows: the record may learn of it later. Nor is
     anything written to or about people whom the bots ignore, or on topics that somebody who reads there could not know
     of."""
-    person_id, may_read = event.person_id, turn.agent.memory.audience.may_see(event.channel_id)
+    person_id, may_read = event.person_id, turn.agent.audience.may_see(event.channel_id)
     if is_about_ignored(turn, event) or not all(map(may_read, event.reflection.origins)) or person_id is None:
         raise TurnAborted("unwanted")
-    if await turn.agent.memory.unprompted.is_unwanted(person_id):
+    if await turn.agent.services.state.posts.proactive.is_unwanted(person_id):
         raise TurnAborted("unwanted")
 
 
 def is_about_ignored(turn: Turn, event: ReflectionEvent) -> bool:
     guild = turn.outlet.view.guild_id
-    return any(turn.agent.memory.ignored.has(person, frozenset(), guild) for person in event.about)
+    return any(turn.agent.services.agents.ignored.has(person, frozenset(), guild) for person in event.about)
 
 
 def text_only(event: ReflectionEvent, decision: Decision) -> Decision:

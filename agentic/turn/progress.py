@@ -222,8 +222,8 @@ class Turn:
     @cached_property
     def model(self) -> ModelBinding:
         """The model of the channel's server, or the one that writes notes."""
-        models, guild_id = self.agent.models, self.outlet.view.guild_id
-        return models.for_writing(guild_id) if is_writing(self.event) else models.for_guild(guild_id)
+        agent, guild_id = self.agent, self.outlet.view.guild_id
+        return agent.model_for_notes(guild_id) if is_writing(self.event) else agent.models.for_guild(guild_id)
 
     @cached_property
     def limits(self) -> AgentLimits:

@@ -124,12 +124,12 @@ def room_entries(entries: Iterable[Entry]) -> list[Entry]:
 async def room_summary(turn: Turn, reset: int) -> Summary | None:
     """The summary that a turn in a room is shown; None if there is none, or it has messages from before the agent's
     last reset. One with a message that was deleted or hidden since is dropped."""
-    summary = await turn.agent.memory.summaries.read(turn.event.channel_id)
+    summary = await turn.agent.services.state.context.summaries.read(turn.event.channel_id)
     if summary is None or summary.first <= reset:
         return None
     transcript = turn.outlet.view.transcript
     hidden = (entry.id for entry in transcript.entries() if not is_visible(entry))
     if not any(map(summary.covers, transcript.deleted)) and not any(each in summary.messages for each in hidden):
         return summary
-    await turn.agent.memory.summaries.drop(turn.event.channel_id)
+    await turn.agent.services.state.context.summaries.drop(turn.event.channel_id)
     return None

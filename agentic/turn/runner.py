@@ -167,7 +167,7 @@ class TurnRunner:
         if state.lost or not is_left:
             self.registry.keep(event.id, result)
             await self._settle(event, result, state)
-        agent.memory.windows.write()
+        agent.windows.write()
         if is_left:
             self.registry.hand_over(event.id)
         await self._notify_owner()

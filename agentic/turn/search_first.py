@@ -59,8 +59,8 @@ class SearchFirst:
         task = context.task.errand.query if context.task.errand is not None else ""
         self._question = context.task.target.text if context.task.target is not None else task
         self._failed = FAILED if context.task.errand is None else NOTHING_NEW
-        self._tool = agent.tools.box(options.tools).get(WEB_SEARCH)
-        wants_picture, toolset = options.search_pictures and turn.outlet.sink.may_attach, agent.tools.toolset
+        self._tool = agent.toolbox(options.tools).get(WEB_SEARCH)
+        wants_picture, toolset = options.search_pictures and turn.outlet.sink.may_attach, agent.toolset
         self._pictures = toolset.pictures if wants_picture and toolset is not None else None
 
     def within(self, box: Toolbox) -> Toolbox:

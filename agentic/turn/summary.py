@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 async def summarize(turn: Turn, view: TurnView) -> None:
     """Make the next summary of the turn's room, if it is due. A failure is logged once a room."""
-    cheap = turn.agent.models.cheap
+    cheap = turn.agent.services.models.cheap
     if cheap is None or cheap.rests or view.context.task.closing:
         return
     seconds = min(SECONDS, turn.event.deadline - turn.agent.now() - 1.0)
@@ -66,7 +66,8 @@ async def summarize(turn: Turn, view: TurnView) -> None:
 
 
 async def _summarize(turn: Turn, view: TurnView, cheap: CheapModel, seconds: float) -> None:
-    store, thread_id, transcript = turn.agent.memory.summaries, turn.event.channel_id, turn.outlet.view.transcript
+    store = turn.agent.services.state.context.summaries
+    thread_id, transcript = turn.event.channel_id, turn.outlet.view.transcript
     kept = await store.read(thread_id)
     former = kept if kept is not None and kept.first > view.reset else None
     # The room's messages as far as they are known, as its members are shown them.
@@ -119,7 +120,7 @@ def summary_prompt(entries: Sequence[Entry], former: Summary | None, turn: Turn,
     for entry in reversed(entries):
         extras = tuple(line[:MESSAGE_CHARACTERS] for line in entry.extras[:3])
         cut = replace(entry, text=entry.text[:MESSAGE_CHARACTERS], extras=extras, parts=(), reactions=())
-        line = render_entry(cut, 0.0, "", turn.agent.identity.me.agents, timed=False)
+        line = render_entry(cut, 0.0, "", turn.agent.me.agents, timed=False)
         if (left := left - len(line)) < 0:
             break
         lines.append(line)
@@ -138,7 +139,7 @@ def summary_prompt(entries: Sequence[Entry], former: Summary | None, turn: Turn,
 
 
 def _report(turn: Turn, why: object) -> None:
-    failed, thread_id = turn.agent.memory.failed_summaries, turn.event.channel_id
+    failed, thread_id = turn.agent.failed_summaries, turn.event.channel_id
     if thread_id not in failed:
         failed.add(thread_id)
         log.warning("room %d: no summary was made, its members see less: %s", thread_id, why)

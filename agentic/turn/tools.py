@@ -41,11 +41,11 @@ def toolbox_of(turn: Turn, view: TurnView, *, prefilled: bool = False) -> Toolbo
     takes_any = not prefilled if model.runs_own_tools else prefilled or profile_named(model.name).tools
     if view.context.abilities.frugal or not options.max_tool_depth or not takes_any:
         return {}
-    box = agent.tools.box(options.tools, searches=not prefilled and searches_itself(model.name))
+    box = agent.toolbox(options.tools, searches=not prefilled and searches_itself(model.name))
     if model.runs_own_tools:
         return {name: tool for name, tool in box.items() if name == MEMORY}
     # A room's members see its thread alone: they may not look back beyond their window.
-    can_recall = options.recall and view.context.talk.room is None and agent.memory.record.is_here
+    can_recall = options.recall and view.context.talk.room is None and agent.services.record.memory.is_here
     return box if can_recall else {name: tool for name, tool in box.items() if name != RECALL}
 
 
@@ -116,7 +116,7 @@ class ToolUse:
             turn_id=event.id,
             after_message_id=self._view.newest,
             first_message_id=next((entry.id for entry in context.window.entries if entry.id in known), 0),
-            fit=lambda picture: agent.tools.attachments.fitted(picture, self._turn.model.image_limits),
+            fit=lambda picture: agent.services.chats.attachments.fitted(picture, self._turn.model.image_limits),
         )
 
     def _seen(self, event: ToolEvent) -> None:
@@ -128,16 +128,16 @@ class ToolUse:
         self._records[record.id] = record
         if record.name == RECALL:  # others' words, which a deletion or /forget me would have to find again
             return
-        if agent.tools.records is not None:
-            agent.tools.records.add(record)
-        if self._view.options.tool_output_visible and agent.tools.display is not None:
-            agent.tools.display.show(self._turn.outlet.view, event)
+        if agent.tool_records is not None:
+            agent.tool_records.add(record)
+        if self._view.options.tool_output_visible and agent.display is not None:
+            agent.display.show(self._turn.outlet.view, event)
 
 
 def calls_before(turn: Turn) -> Sequence[ToolRecord]:
     """The calls of this turn that are kept: by an earlier run of the program, or before its question was edited."""
     agent, event = turn.agent, turn.event
-    if agent.tools.records is None:
+    if agent.tool_records is None:
         return ()
-    kept = agent.tools.records.for_channel(agent.key, event.channel_id)
+    kept = agent.tool_records.for_channel(agent.key, event.channel_id)
     return [record for record in kept if record.turn_id == event.id]

@@ -164,7 +164,7 @@ async def run_steps(turn: Turn) -> None:
             await _check_before_posting(turn, view)
             await act(turn, view, decision)
         if state.done.message_id is not None:
-            if (records := turn.agent.tools.records) is not None:  # the turn's tool calls led to this post
+            if (records := turn.agent.tool_records) is not None:  # the turn's tool calls led to this post
                 records.belongs_to(turn.agent.key, event.channel_id, event.id, state.done.message_id)
             if state.room is not None:
                 await summarize(turn, view)

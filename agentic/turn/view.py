@@ -88,14 +88,14 @@ async def build_view(turn: Turn) -> TurnView:
     with turn.state.trace.phase("context"):
         agent, channel, event = turn.agent, turn.outlet.view, turn.event
         in_force = await _load_options(turn)
-        options, toolset = in_force.options, agent.tools.toolset
+        options, toolset = in_force.options, agent.toolset
         if toolset is not None and options.max_tool_depth:
             await toolset.servers.ready(agent.key)
         persona = PersonaPrompt("", "")
         if agent.persona is not None:  # its files as they are now, as far as the channel may hear of them
-            writes = options.max_tool_depth > 0 and MEMORY in agent.tools.box(options.tools, searches=True)
+            writes = options.max_tool_depth > 0 and MEMORY in agent.toolbox(options.tools, searches=True)
             persona = await agent.persona.prompt(event.channel_id, writes=writes)
-        reset = await agent.memory.resets.since(agent.key, event.channel_id)
+        reset = await agent.services.state.context.resets.since(agent.key, event.channel_id)
         names = agent.options.channel_names(channel)
         turn.outlet.sink.set_channel_names(names)
         summary = (await room_summary(turn, reset) if in_room(event) else None) or NO_SUMMARY
@@ -111,7 +111,7 @@ async def build_view(turn: Turn) -> TurnView:
         about = [target, *(each for each in (*units, *lacking) if each.id == target.reply_to)] if target else []
         unseen = [file.filename for entry in about for file in entry.attachments if file.id not in attached.shown]
         given = event.instruction if isinstance(event, InstructionEvent) else None
-        room = room_turn(given, names, agent.identity.names)
+        room = room_turn(given, names, agent.names)
         theme = theme_named(event.theme)
         if theme.search and not is_allowed(WEB_SEARCH, options.tools):
             theme = replace(theme, search=False)
@@ -123,7 +123,7 @@ async def build_view(turn: Turn) -> TurnView:
                 theme=theme,
                 membership=channel.service.membership,
                 heading=channel.service.heading.format(channel.name),
-                calls=frozenset({*agent.identity.ids(agent.identity.names), agent.settings.bots_role_id or 0} - {0}),
+                calls=frozenset({*agent.user_ids(agent.names), agent.settings.bots_role_id or 0} - {0}),
             ),
             window=window,
             task=task,
@@ -222,7 +222,7 @@ def _build_talk(turn: Turn, names: Mapping[str, str], room: RoomTurn | None) -> 
     return TalkContext(
         topic=given.topic,
         started_with=min(history_ids(given), default=None) if agent.settings.barge_in != "ignore" else None,
-        answered=_last_answer(given, {**agent.identity.names, **names}),
+        answered=_last_answer(given, {**agent.names, **names}),
         round_number=given.round_number,
         room=room,
     )
@@ -230,7 +230,7 @@ def _build_talk(turn: Turn, names: Mapping[str, str], room: RoomTurn | None) -> 
 
 def _build_abilities(turn: Turn, theme: Theme, options: Options, task: Task, talk: TalkContext) -> Abilities:
     event, closing = turn.event, turn.state.closing
-    search_first = not closing and searches_first(event, options) and turn.agent.tools.can_search(options)
+    search_first = not closing and searches_first(event, options) and turn.agent.can_search(options)
     may_look_up = theme.search or trigger_of(event) == "starter" or looks_things_up(event)
     may_search = may_look_up and is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
     only_words = task.errand is not None and (task.errand.unasked or task.errand.unheard)
@@ -249,12 +249,12 @@ def _build_abilities(turn: Turn, theme: Theme, options: Options, task: Task, tal
 def _identity_in_channel(agent: Agent, names: Mapping[str, str], room: RoomTurn | None) -> Identity:
     """The agent's identity in a channel with these names of its own. In a room it knows the members' names too: a
     person may not go by one of them."""
-    me = agent.identity.me
+    me = agent.me
     shown = names.get(me.key, me.display_name)
-    others = [names.get(key, name) for key, name in agent.identity.names.items() if name in me.others]
+    others = [names.get(key, name) for key, name in agent.names.items() if name in me.others]
     if room is not None:
         others = list(dict.fromkeys((*others, *(name for name in room.names if name != shown))))
-    absent = tuple(name for key, name in agent.identity.names.items() if key != me.key and name not in me.others)
+    absent = tuple(name for key, name in agent.names.items() if key != me.key and name not in me.others)
     return replace(me, display_name=shown, others=tuple(others), absent=absent)
 
 
@@ -295,7 +295,7 @@ async def _find_reply_chain(turn: Turn, asked: Entry | None, options: Options, r
     must_answer = isinstance(event, InstructionEvent) and event.instruction.take_up is not None
     if asked is None or not (trigger_of(event) in ANSWERS or must_answer):
         return FoundChain()
-    above, ignored = channel.parent if not (reset or in_room(turn.event)) else None, agent.memory.ignored
+    above, ignored = channel.parent if not (reset or in_room(turn.event)) else None, agent.services.agents.ignored
 
     def may_show(entry: Entry) -> bool:
         is_person = entry.speaker.kind == "person"
@@ -308,7 +308,7 @@ async def _find_reply_chain(turn: Turn, asked: Entry | None, options: Options, r
         may_show=may_show,
         may_tell=lambda people: not any(ignored.has(person, frozenset(), channel.guild_id) for person in people),
     )
-    memory = MemoryReader() if in_room(turn.event) else agent.memory.record
+    memory = MemoryReader() if in_room(turn.event) else agent.services.record.memory
     return await find_reply_chain(asked, place, options.chain_messages, memory)
 
 

@@ -343,7 +343,7 @@ async def test_the_status_names_a_persona_without_a_bot_as_people_know_it(tmp_pa
     (tmp_path / "penny").mkdir()
     (tmp_path / "penny" / "identity.md").write_text("---\nname: Penny\n---\n")
     async with a_place(tmp_path) as place:
-        await place.services.agents.roster.look()
+        await place.services.agents.roster.refresh()
         await place.state.coordination.idle.write(IdleState(tasks={"discover:penny": TaskState(why="it's muted")}), 0)
         assert "\n- Penny: discoveries (it's muted)" in await place.use("bots status", MEMBER)
 

@@ -172,7 +172,7 @@ async def test_calls_are_shown_run_once_and_streamed_as_the_files_say(tmp_path):
     server = f"servers:\n  lab:\n    command: {sys.executable}\n    args: ['{MCP_SERVER}']\n"
     files = config(tmp_path, shared=options, mcp=server)
     async with flow(tmp_path / "data", **files) as f, f.running(agents=("claude",)) as runtime:
-        await until(lambda: "lab__add" in runtime.bots["claude"].cog.host.agent.tools.box(ADD.tools))
+        await until(lambda: "lab__add" in runtime.bots["claude"].cog.host.agent.toolbox(ADD.tools))
 
         def answer(request):
             if "lab__add" in request.tools:

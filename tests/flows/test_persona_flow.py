@@ -97,7 +97,7 @@ async def test_a_coding_agent_is_told_of_no_tool_but_its_own_and_its_memory(tmp_
         async with f.running(**own) as runtime:
             cog = runtime.bots["claude"].cog
             outlet = cog.channels.outlet_of(f.channel("debate"))
-            others = set(cog.host.agent.tools.box(cog.host.agent.options_for(outlet).tools))
+            others = set(cog.host.agent.toolbox(cog.host.agent.options_for(outlet).tools))
             await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> note that I keep bees")
             await f.discord.wait_for(lambda: f.said("debate", "claude") == ["Done."])
     ((_, options),) = sdk.asked

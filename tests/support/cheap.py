@@ -44,6 +44,6 @@ def give_cheap(scene: Scene, *answers: Said, first: bool = False) -> ScriptedChe
     cheap = CheapModel(model=model, prices=prices, redact=lambda text: text.replace("hunter2", "…"), backoff=backoff)
     agent = scene.cog.host.agent
     settings = agent.settings.with_(cheap_first=("all",) if first else ("none",))
-    for name, value in {"models": replace(agent.models, cheap=cheap), "settings": settings}.items():
-        object.__setattr__(agent, name, value)
+    services = replace(agent.services, settings=settings, models=replace(agent.services.models, cheap=cheap))
+    object.__setattr__(agent, "services", services)
     return model

@@ -87,14 +87,14 @@ def let(
         services.agents.tools.records = records
     if pictures is not None:
         services.agents.tools.pictures = SimpleNamespace(find=pictures)
-    models = replace(agent.models, main=replace(agent.models.main, name=model_name or agent.models.main.name))
-    parts: dict[str, Any] = {"models": replace(models, prefill=prefill or models.prefill)}
-    if display is not None:
-        parts["tools"] = replace(agent.tools, display=SimpleNamespace(show=display))
+    if prefill is not None:
+        object.__setattr__(services.models, "prefill", prefill)
     if reset is not None:
-        parts["memory"] = replace(agent.memory, resets=SimpleNamespace(since=partial(_same, reset)))
-    for name, value in parts.items():
-        object.__setattr__(agent, name, value)
+        services.state.context.resets.since = partial(_same, reset)
+    models = replace(agent.models, main=replace(agent.models.main, name=model_name or agent.models.main.name))
+    object.__setattr__(agent, "models", models)
+    if display is not None:
+        object.__setattr__(agent, "display", SimpleNamespace(show=display))
 
 
 async def _same(value: int, *_: object) -> int:

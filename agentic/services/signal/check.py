@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from agent_config import Settings
-from agentic.agent.roster import PersonaFolders, listed
+from agentic.agent.roster import PersonaFolders, list_agents
 from agentic.findings import Findings
 from agentic.services.signal.client import SignalClient, SignalError, Unreachable
 from agentic.services.signal.envelopes import mask_address
@@ -22,7 +22,7 @@ async def check_signal(settings: Settings, found: Findings) -> None:
     else:
         count = len(own.signal_allowed)
         found.ok("Signal", f"{count} {'person' if count == 1 else 'people'} may write to the bots")
-    by_key = {one.key: one for one in listed(settings, PersonaFolders(settings.personas_dir).refresh())}
+    by_key = {one.key: one for one in list_agents(settings, PersonaFolders(settings.personas_dir).refresh())}
     for key in own.signal_numbers:
         agent = by_key.get(key)
         if agent is None or agent.settings is None:  # a missing API key is reported with the agent

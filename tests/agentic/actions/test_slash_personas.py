@@ -166,7 +166,7 @@ async def test_a_deleted_persona_is_gone_and_can_be_restored(tmp_path):
         assert (kept / "soul.md").read_text().startswith("You doubt.")
         assert "Ada" not in await place.use("agent list")
         kept.rename(tmp_path / "ada-the-sceptic")
-        await place.services.agents.roster.look()
+        await place.services.agents.roster.refresh()
         assert "Ada" in await place.use("agent list")
 
 

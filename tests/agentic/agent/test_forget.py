@@ -262,7 +262,7 @@ async def test_what_cannot_be_rewritten_is_logged_and_retried_at_the_next_start(
         memory.write_bytes(text)
         assert (await here.forgetting.forget(ANN)).whole
         assert not here.done, "an order that was not carried out is not passed by"
-    assert "memory of claude not rewritten: links are not followed" in caplog.text
+    assert "cannot rewrite memory of claude: links are not followed" in caplog.text
     assert str(here.personas) not in caplog.text
     async with here.running(link):
         await until(lambda: here.done)

@@ -1,9 +1,9 @@
 import pytest
 
-from agentic.agent.roster import Called, members_of
+from agentic.agent.roster import AgentName, members_of
 
 SHOWN = {"ann": "Ann", "fox": "🦊", "mary": "Mary", "mary-ann": "Mary-Ann", "ada": "Ada", "countess": "Ada, Countess"}
-ENTRIES = [Called(key, shown) for key, shown in SHOWN.items()]
+ENTRIES = [AgentName(key, shown) for key, shown in SHOWN.items()]
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ async def test_a_memory_that_cannot_be_made_anew_is_told_and_the_event_goes_on(t
     memory = PersonaMemory(Persona("claude", folder), Places(), never, everywhere)
     for _ in range(2):
         assert "## Personality" in (await memory.prompt(7, writes=True)).stable
-    assert sum("memory.md: could not be recreated" in record.getMessage() for record in caplog.records) == 1
+    assert sum("memory.md: cannot be recreated" in record.getMessage() for record in caplog.records) == 1
 
 
 async def test_the_preamble_names_the_tool_only_where_there_is_one(tmp_path):

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from agent_config import FrontMatter, load_settings
-from agentic.agent.roster import PersonaFolders, Roster, listed
+from agentic.agent.roster import PersonaFolders, Roster, list_agents
 from agentic.chat.directory import Directory
 from agentic.settings.agents import COLOURS
 from agentic.state.rooms import RoomMember
@@ -25,7 +25,7 @@ def settings(**env):
 
 def entry(front=None, key="historian", **env):
     """The one persona's entry."""
-    return next(one for one in listed(settings(**env), {key: front or FrontMatter()}) if one.key == key)
+    return next(one for one in list_agents(settings(**env), {key: front or FrontMatter()}) if one.key == key)
 
 
 def folder(tmp_path, **identities):
@@ -45,11 +45,11 @@ def test_a_persona_does_not_take_a_name_that_the_program_has_for_itself_in_promp
 
 
 def test_bots_come_first_and_an_agent_without_a_token_counts_as_a_persona():
-    found = listed(settings(), {"historian": FrontMatter(), "claude": FrontMatter()})
+    found = list_agents(settings(), {"historian": FrontMatter(), "claude": FrontMatter()})
     assert [(one.key, one.is_bot) for one in found] == [
         ("claude", True), ("chatgpt", False), ("gemini", False), ("grok", False), ("historian", False),
     ]  # fmt: skip
-    assert [one.key for one in listed(settings(), {}, elsewhere={"grok"}) if one.is_bot] == ["claude", "grok"]
+    assert [one.key for one in list_agents(settings(), {}, elsewhere={"grok"}) if one.is_bot] == ["claude", "grok"]
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_a_persona_that_cannot_speak_says_why(front, why):
 
 def test_of_two_personas_with_one_name_the_first_has_it():
     both = {"ada": FrontMatter(display_name="Ada L."), "zoe": FrontMatter(display_name="ada-l")}
-    why_not = {one.key: one.why_not for one in listed(settings(), both)}
+    why_not = {one.key: one.why_not for one in list_agents(settings(), both)}
     assert (why_not["ada"], bool(why_not["zoe"])) == (None, True)
 
 
 def test_a_persona_with_the_name_of_a_bot_goes_by_its_key_so_that_the_name_means_the_bot():
-    found = {one.key: one.shown for one in listed(settings(), {"copy": FrontMatter(display_name="Claude")})}
+    found = {one.key: one.shown for one in list_agents(settings(), {"copy": FrontMatter(display_name="Claude")})}
     assert (found["copy"], list(found.values()).count("Claude")) == ("copy", 1)
 
 
@@ -144,15 +144,15 @@ async def test_a_new_a_changed_and_a_deleted_folder_take_effect_and_listeners_he
     changes = []
     agents.on_change(lambda: changes.append(dict(agents.names)))
     names = agents.names
-    await agents.look()
+    await agents.refresh()
     assert changes == []
     folder(tmp_path, poet="---\ndisplay_name: The Poet\n---\n", historian="---\ndisplay_name: Clio\n---\n")
-    await agents.look()
+    await agents.refresh()
     assert (names["poet"], names["historian"]) == ("The Poet", "Clio")
     assert (agents.named("the poet"), agents.named("@CLIO")) == (agents.of("poet"), agents.of("historian"))
     assert directory.distinct_name(77, "Clio") == "Clio, a person"
     shutil.rmtree(tmp_path / "historian")
-    await agents.look()
+    await agents.refresh()
     assert (agents.of("historian"), "historian" in names, len(changes)) == (None, False, 2)
     assert directory.distinct_name(77, "Clio") == "Clio"
 
@@ -161,20 +161,20 @@ async def test_an_agent_whose_bot_another_process_runs_is_no_persona_until_that_
     presence = MemoryPresence()
     agents, _ = roster(tmp_path, presence)
     presence.texts["grok"] = "42"
-    await agents.look()
+    await agents.refresh()
     assert agents.of("grok").is_bot
     presence.away = True
-    await agents.look()
+    await agents.refresh()
     assert agents.of("grok").is_bot, "nothing is known of it"
     presence.away = False
     del presence.texts["grok"]
-    await agents.look()
+    await agents.refresh()
     assert not agents.of("grok").is_bot
 
 
 async def test_without_personas_there_are_bots_alone():
     agents, _ = roster(None)
-    await agents.look()
+    await agents.refresh()
     assert ([one.key for one in agents], agents.personas, len(agents.names)) == (["claude"], (), 4)
 
 
@@ -187,15 +187,15 @@ async def test_a_folder_of_personas_that_is_away_for_a_while_deletes_nobody(tmp_
         place.rename(tmp_path / "elsewhere")
         if leave_empty:  # the folder of a mount
             place.mkdir()
-        await agents.look()
+        await agents.refresh()
         assert agents.gone(keys) == ()
         if leave_empty:
             place.rmdir()
         (tmp_path / "elsewhere").rename(place)
         assert agents.gone(keys) == (), "it is back, and was not read yet"
-        await agents.look()
+        await agents.refresh()
     shutil.rmtree(place / "ada")
-    await agents.look()
+    await agents.refresh()
     assert agents.gone(keys) == ("ada",)
 
 

@@ -80,7 +80,7 @@ class Stage:
 
     async def look(self):
         """As the roster does every few seconds."""
-        await self.roster.look()
+        await self.roster.refresh()
         self.hosts._follow()
         await settle()
 
@@ -160,8 +160,8 @@ async def test_a_persona_has_neither_cooldown_nor_daily_limit_nor_companions_out
         agent = s.hosts._hosts["poet"].host.agent
         limits = agent.limits
         assert (limits.cooldown, limits.daily_max, limits.proactive_max) == (0.0, UNLIMITED, UNLIMITED)
-        assert (agent.identity.me.display_name, agent.identity.me.others) == ("Orpheus", ())
-        assert agent.identity.names["poet"] == "Orpheus"
+        assert (agent.me.display_name, agent.me.others) == ("Orpheus", ())
+        assert agent.names["poet"] == "Orpheus"
 
 
 async def test_a_persona_whose_task_fails_starts_again(tmp_path, monkeypatch, caplog):

@@ -324,8 +324,7 @@ async def test_nobody_is_asked_where_no_bot_could_post_the_answers():
 
 def test_the_two_have_different_models_where_there_are_any():
     first, second = agents()
-    identity = replace(second.identity, me=replace(second.identity.me, key="third"))
-    third = replace(second, identity=identity, models=first.models)
+    third = replace(second, me=replace(second.me, key="third"), models=first.models)
     for seed in range(20):
         pair = draw_pair([first, third, second], None, random.Random(seed))
         assert pair is not None

@@ -143,7 +143,7 @@ async def test_pictures_are_drawn_where_the_model_of_the_server_can(stage, abroa
 
 async def test_prefill_mode_is_for_the_server_whose_model_goes_on_with_a_begun_answer(stage):
     scene = await stage("ollama/x", "mode: prefill\n")
-    scene.cog.host.agent.models.prefill.refused(PrefillRefused(provider="scripted", model="one"))
+    scene.cog.host.agent.services.models.prefill.refused(PrefillRefused(provider="scripted", model="one"))
     await scene.ask()
     home = scene.prompt
     await scene.ask(channel=ABROAD)

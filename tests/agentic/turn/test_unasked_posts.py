@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,8 +81,8 @@ async def test_what_it_is_about_is_data_and_it_may_search(scene: Scene):
 
 
 async def test_where_nothing_can_be_looked_up_it_is_asked_to_stay_silent(scene: Scene):
-    tools = replace(scene.cog.host.agent.tools, toolset=Toolset((), NoServers(), None, ("*",)))
-    object.__setattr__(scene.cog.host.agent, "tools", tools)
+    agents = scene.cog.host.agent.services.agents
+    object.__setattr__(agents, "tools", Toolset((), NoServers(), None, ("*",)))
     await reflect(scene, "discover", topics=("rockets",))
     assert "you don't know of anything new" in scene.prompt.text
 
