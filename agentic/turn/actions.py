@@ -15,15 +15,15 @@ from agentic.turn.progress import Done, Turn
 from agentic.turn.room_turns import next_member
 from agentic.turn.view import TurnView
 
-FOUND_SECONDS = 2.0  # that a post waits for a found picture
+FOUND_SECONDS = 2.0  # a post waits this long for a picture from the web
 
 log = logging.getLogger(__name__)
 
 
 async def act(turn: Turn, view: TurnView, decision: Decision) -> None:
-    """Draw, post text and picture as one message, react. Raises CannotPost if nothing could be posted.
+    """Draw, post text and picture as one message, and react. Raises CannotPost if nothing could be posted.
 
-    Each action is noted in `turn.state` as soon as it is done: the turn's time may end in the middle, or the process.
+    Each action is noted in `turn.state` immediately, since the turn may time out or the process may end at any point.
     """
     state, emoji = turn.state, decision.react_emoji
     if state.done.message_id is None:
@@ -34,7 +34,7 @@ async def act(turn: Turn, view: TurnView, decision: Decision) -> None:
             await state.save_posted()
     target = view.context.task.target
     message_id = decision.react_to_message_id or (target.id if target is not None else None)
-    # A reaction to a message that does not exist is dropped.
+    # A reaction to a message that doesn't exist is dropped.
     if emoji is None or message_id is None or not await turn.outlet.sink.react(message_id, emoji):
         emoji, message_id = None, None
     if emoji is not None or state.done.reason is not None:
@@ -46,7 +46,7 @@ async def act(turn: Turn, view: TurnView, decision: Decision) -> None:
 async def _post(turn: Turn, view: TurnView, decision: Decision) -> None:
     agent, event, state, outlet, text = turn.agent, turn.event, turn.state, turn.outlet, decision.text
     picture = drawn = await state.load_picture() or await _draw(turn, decision)
-    if drawn is None and text is not None:  # perhaps one was looked for beside the search
+    if drawn is None and text is not None:  # a picture may have been looked for during the search
         seconds = min(FOUND_SECONDS, event.deadline - agent.now() - POST_SECONDS)
         picture = await turn.found_picture.take(seconds)
     if text is None and picture is None and (event.forced or decision.react_emoji is None):
@@ -94,18 +94,19 @@ async def _post(turn: Turn, view: TurnView, decision: Decision) -> None:
 
 
 async def _draw(turn: Turn, decision: Decision) -> Picture | None:
-    """The picture, saved until it is posted. None if none was wanted, or it failed or costs too much or too long."""
+    """Draw the picture, and save it until it's posted. Return None if no picture is wanted, or if drawing fails, takes
+    too long, or is over budget."""
     if not decision.generate_image or not decision.image_prompt:
         return None
     agent, event, spending, trace = turn.agent, turn.event, turn.state.spending, turn.state.trace
-    cost = turn.model.prices.picture()  # until more is known of it
+    cost = turn.model.prices.picture()  # until the real cost is known
     together = spending.total + cost
     if not await turn.limits.reserve_more(event.id, together.cost_usd):
-        log.info("%s: no picture is drawn: the budget is used up", agent.key)
+        log.info("%s: no picture was drawn: the budget is used up", agent.key)
         return None
     seconds = event.deadline - agent.now() - POST_SECONDS
     if seconds <= 0:
-        log.info("%s: no picture is drawn: no time is left", agent.key)
+        log.info("%s: no picture was drawn: no time is left", agent.key)
         return None
     await spending.reserve(together)
     try:
@@ -119,9 +120,9 @@ async def _draw(turn: Turn, decision: Decision) -> Picture | None:
         return None
     except TimeoutError as error:
         if limit.expired():
-            log.warning("%s: drawing took too long, it was cancelled", agent.key)
+            log.warning("%s: drawing took too long and was canceled", agent.key)
         else:
-            log.warning("%s: drawing failed: a request in it timed out (%s)", agent.key, error or "no details")
+            log.warning("%s: drawing failed: a request timed out (%s)", agent.key, error or "no details")
         return None
     finally:
         spending.add(cost)

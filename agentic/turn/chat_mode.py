@@ -1,5 +1,5 @@
-"""Chat mode: the transcript as messages, the task as the last of them, the answer as JSON of a decision. Also what
-chat mode and prefill mode (prefill_mode.py) have in common."""
+"""Chat mode: the transcript as messages, the task as the last message, the answer as a decision's JSON. AnswerMode is
+the base of chat mode and prefill mode (prefill_mode.py)."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ ModelRequest = tuple[Prompt, Sequence[Message]]  # a prompt and the messages bef
 
 @dataclass(frozen=True)
 class AnswerMode(ABC):
-    """How a model is asked in one turn, and its answer read. `cache_key` is the same for all turns of an agent in a
-    channel. A person reads the answer in `stream` while it grows. `earlier_lines` are those of the prompt before a
-    search."""
+    """How a model is asked in one turn, and its answer parsed. `cache_key` is the same for all turns of an agent in a
+    channel. `stream` shows the growing answer to a person. `earlier_lines` are the prompt's lines before a search."""
 
     is_prefill: ClassVar[bool] = False
 
@@ -46,43 +45,42 @@ class AnswerMode(ABC):
 
     @property
     def tools(self) -> Sequence[RunnableTool]:
-        """Tools of the turn itself."""
+        """The mode's own tools, which carry out the turn's actions."""
         return ()
 
     @property
     def speaker(self) -> str:
-        """The agent's name in a prompt that is one text."""
+        """The agent's name in a prompt that is a single text."""
         return ""
 
     @cached_property
     @abstractmethod
     def prompt_lines(self) -> frozenset[str]:
-        """Lines of the prompt, which must not be posted."""
+        """The lines of the prompt, which must not be posted."""
 
     @abstractmethod
     def request(self, timeout: float, found: str = "") -> ModelRequest:
-        """The request; `found` is what a search has brought already."""
+        """Return the request; `found` has the results of an earlier search."""
 
     @abstractmethod
     def repair(self, timeout: float, reason: str, results: str) -> ModelRequest:
-        """The request after an unreadable answer. It offers no tools, so it has the `results` so far."""
+        """Return the request after an unreadable answer. It offers no tools, but has their `results` so far."""
 
     @abstractmethod
     def words(self, raw: str) -> str:
-        """The words to post in an answer, which may still be growing."""
+        """Return the text to post in an answer, which may still be growing."""
 
     @abstractmethod
     def decision(self, answer: str) -> Decision:
-        """Raises UnreadableDecision."""
+        """Parse the answer. Raises UnreadableDecision."""
 
     def searched(self) -> Self:
-        """The mode once the search before the answer was made: none is asked for, and none offered."""
+        """Return the mode after the search: the model isn't asked or allowed to search again."""
         context = self.view.context
         context = replace(context, abilities=replace(context.abilities, search_first=False, searches=False))
         return replace(self, view=replace(self.view, context=context), earlier_lines=self.prompt_lines)
 
     def _prompt(self, text: str, *, timeout: float, **own: Any) -> Prompt:
-        """The fields that both modes share, and those of a mode's own."""
         options, stream = self.view.options, self.stream
         return Prompt(
             text=text,
@@ -92,7 +90,7 @@ class AnswerMode(ABC):
             cache_ttl=options.cache_ttl,
             temperature=options.temperature,
             max_output_tokens=options.max_output_tokens,
-            # If nothing is set, MODEL_RETRIES applies, which the model knows.
+            # If the option isn't set, the model uses MODEL_RETRIES.
             retries=options.retries if "retries" in options.model_fields_set else None,
             fields=options.custom_fields,
             labels=labels(self.view.context),
@@ -103,7 +101,7 @@ class AnswerMode(ABC):
 
 @dataclass(frozen=True)
 class ChatMode(AnswerMode):
-    """Ask for one turn."""
+    """Ask for a decision in JSON."""
 
     @cached_property
     def _tail(self) -> str:
@@ -141,7 +139,7 @@ class ChatMode(AnswerMode):
 
 
 def labels(context: PromptContext) -> dict[str, str]:
-    """Describe the turn for logs and scripted models; never sent to a provider."""
+    """Describe the turn for logs and scripted models; providers never see it."""
     target = context.task.target
     newest = context.window.entries[-1] if context.window.entries else None
     waiting = context.unanswered

@@ -1,18 +1,18 @@
-"""Clean the words and the emoji of an answer before they are posted.
+"""Clean the text and the emoji of an answer before they are posted.
 
-Models copy the form of what they read: marks of messages (`[msg:123 3h ago] Grok: …`, agentic/context/render.py), notes
-of reactions and pictures, lines of tools, their own name before their words. They write calls of tools that they do not
-have, marks of their chat format, a word for silence, and lines of their prompt. Some write reasoning in marks.
+Models copy the form of the transcript: marks of messages (`[msg:123 3h ago] Grok: …`, agentic/context/render.py), notes
+about reactions and pictures, lines of tools, and their own name before their text. They call tools that they don't
+have, and write marks of their chat format, words for silence, lines of their prompt, and reasoning in marks.
 
-Markdown tables become bullets, since chat services show a table as its source:
+Markdown tables become bullets, since chat services show their source:
 
     | City | Rain |          - City: Oslo · Rain: 3 mm
     | ---- | ---: |    →     - City: Rome · Rain: none
     | Oslo | 3 mm |
     | Rome | none |
 
-A table is a line of cells, a line of dashes, and the lines of cells that follow. Models write ragged ones: a cell
-without a heading stands alone, a heading without a cell is left out. Code blocks stay as they are.
+A table is a line of cells, a line of dashes, and further lines of cells. Models write ragged tables: a cell without a
+heading gets no label, and a heading without a cell is left out. Code blocks stay as they are.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MARK_INSIDE = re.compile(rf"[ \t]?{_MARK}")
 _NOTES = re.compile(
     r"[ \t]{0,8}\[(?:reactions: [^\]\n]{0,400}|posted image: (?:(?!\[posted image: )[^\n→]){0,2000}+→[^\]\n]{0,600})\]"
 )
-# A note or a tool's line is removed with its mark and its further, indented lines.
+# A note or a tool's line is removed with its mark and its indented lines.
 _CHANGES = r"\[note:[^\]\n]{1,200}?(?:now (?:reads|has)|changed a message[^\]\n]{0,40})\]"
 _COPIED_LINES = re.compile(rf"^(?:{_CHANGES}|\[(?:tool|system)\])[^\n]*(?:\n {{2}}[^\n]*)*\n?", re.MULTILINE)
 _UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
@@ -49,15 +49,15 @@ _CUSTOM_EMOJI = re.compile(r"<a?:\w{2,32}:\d{15,20}>")
 def clean_text(
     text: str | None, names: Collection[str] = (), prompt: Collection[str] = (), known: KnownSources = NOTHING_KNOWN
 ) -> str | None:
-    """The words that may be posted, or None when none are left.
+    """Return the text that may be posted, or None if nothing is left.
 
-    `names` are the agent's own, `prompt` the lines of the prompt (`lines_of_prompt`). `known`: the
-    sources that citation marks and pictures by address may become links to.
+    `names` are the agent's own, `prompt` has the lines of the prompt (`lines_of_prompt`). Citation marks and pictures
+    may become links to the `known` sources.
     """
     if text is None:
         return None
     text = text[:MAX_WORDS]
-    for _ in range(MAX_ROUNDS):  # a removal may join the halves of another mark
+    for _ in range(MAX_ROUNDS):  # removing a mark may join the halves of another
         cleaned = without_machinery(_CONTROL.sub("", text.replace("\r\n", "\n")), known)
         cleaned = without_echoes(cleaned, prompt)
         for pattern in (_COPIED_LINES, _MARK_AND_NAME, _NOTES, _MARK_INSIDE):
@@ -74,9 +74,9 @@ def clean_text(
 def clean_prose(
     text: str, names: Collection[str] = (), prompt: Collection[str] = (), known: KnownSources = NOTHING_KNOWN
 ) -> str | None:
-    """The words of an answer without the requested form; None if it holds anything but words.
+    """Return the text of an answer without the requested form; None if it has anything but text.
 
-    Reasoning in marks, the agent's own mark and name before it, and citation marks are removed as always.
+    Marked reasoning, the agent's own mark and name at the beginning, and citation marks are removed as always.
     """
     answer = strip_additions(strip_reasoning(text[:MAX_WORDS]), known=known)
     marked = _CONTROL.sub("", answer.replace("\r\n", "\n")).strip()
@@ -99,10 +99,9 @@ def _without_name(text: str, names: Collection[str]) -> str:
 
 
 def clean_emoji(text: str | None) -> str | None:
-    """Return one emoji as services take it for a reaction, or None.
+    """Return the first emoji in a form that services accept as a reaction; None if there is none, or it's among words.
 
-    A custom emoji stays `<:name:id>`. Of several emoji the first one is used. A known `:shortcode:` becomes its emoji.
-    An emoji among words gives None.
+    A custom emoji stays `<:name:id>`, and a known `:shortcode:` becomes its emoji.
     """
     text = (text or "").strip()
     return text if _CUSTOM_EMOJI.fullmatch(text) else reaction_emoji(text)
@@ -110,7 +109,7 @@ def clean_emoji(text: str | None) -> str | None:
 
 # -- tool calls, the form, the prompt ----------------------------------------------------------------------------------
 
-MIN_ECHO = 25  # characters; a shorter sentence of the prompt may be a person's too
+MIN_ECHO = 25  # characters; people may write shorter sentences of the prompt, too
 
 _SILENCE = re.compile(
     r"[\[(<*_`\s]*(?:PASS|SKIP|SILENT|SILENCE|NO[_ ]?(?:REPLY|RESPONSE))[\])>*_`/.!\s]*"
@@ -122,7 +121,7 @@ _CALLED = frozenset({"name", "tool", "tool_name", "function", "recipient_name"})
 _GIVEN = frozenset({"arguments", "args", "parameters", "input", "tool_input", "query"})
 _decoder = json.JSONDecoder()
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
-# The beginning of the form: an object, or its fields without one. A block of other code than JSON is words.
+# The beginning of the form: an object, or fields without an object. Code blocks other than JSON are text.
 _CODE = re.compile(r"```(?!json)\w{0,20}\n(?!\s*+[{\[]).*?```", re.DOTALL | re.IGNORECASE)
 _OBJECT = re.compile(
     r"""\{\s*+(?:["'“”‘’`}]|[\w-]*+\s*+(?::|\Z))|\A\s*+\[\s*+(?:["'“‘\[{\d]|\Z)|```json""", re.IGNORECASE
@@ -138,19 +137,19 @@ _NOTHING = frozenset({"", "null", "none", "undefined", "true", "false"})
 
 
 def begins_a_form(text: str) -> bool:
-    """Whether a text that is no decision looks like one, or like another object: it has no words for people."""
+    """Return whether an unreadable text looks like a decision or another object, so it isn't meant for people."""
     words = _CODE.sub("", text)
     return bool(_OBJECT.search(words) or _FIELDS.search(text)) or text.strip().lower() in _NOTHING
 
 
 def without_machinery(text: str, known: KnownSources = NOTHING_KNOWN) -> str:
-    """Remove every mark of a model (agentic/llm/markup.py); "" if the whole text is a call, or a word for silence."""
+    """Remove a model's marks (agentic/llm/markup.py). Return "" if the whole text is a call, or a word for silence."""
     text = strip_markup(text, known=known)
     return "" if _SILENCE.fullmatch(text.strip()) or _is_call(unfenced(text)) else text
 
 
 def unfenced(text: str) -> str:
-    """The content of a code block, if the text is nothing else; otherwise the text."""
+    """Return the content of a code block if the text is nothing else; otherwise the text."""
     stripped = text.strip()
     fence = _FENCE.match(stripped)
     content = stripped[fence.end() :].removesuffix("```").strip() if fence else stripped
@@ -158,14 +157,14 @@ def unfenced(text: str) -> str:
 
 
 def lines_of_prompt(text: str) -> frozenset[str]:
-    """The lines and sentences at the margin of a prompt, where only the program writes."""
+    """Return the lines and sentences at the margin of a prompt, where only the program writes."""
     at_margin = [line.strip() for line in text.splitlines() if line[:1].strip()]
     sentences = (sentence for line in at_margin for sentence in _SENTENCES.split(line))
     return frozenset(part for part in (*at_margin, *sentences) if len(part) >= MIN_ECHO)
 
 
 def without_echoes(text: str, prompt: Collection[str]) -> str:
-    """Remove the lines that are one of the prompt's; `prompt` is what `lines_of_prompt` found."""
+    """Remove the prompt's lines (see `lines_of_prompt`)."""
     if not prompt:
         return text
     return "\n".join(line for line in text.split("\n") if line.strip(" \t>*_-`#") not in prompt)
@@ -202,7 +201,7 @@ _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
 def without_tables(text: str) -> str:
-    """The text with each table as bullets."""
+    """Turn each table into bullets."""
     if "|" not in text or "-" not in text:
         return text
     lines = text.split("\n")
@@ -222,10 +221,10 @@ def without_tables(text: str) -> str:
 
 
 def settled_lines(text: str) -> str:
-    """The part of a growing text that no further words can turn into a table, or into another bullet.
+    """Return the part of a growing text that can't become a part of a table.
 
-    Held back are the line that is being written, if it may be a row, a line of cells that a line of dashes may
-    follow, and the headings of a table without a row.
+    Held back are the unfinished line if it may be a row, a line of cells that a line of dashes may follow, and the
+    headings of a table without rows.
     """
     lines = text.split("\n")
     in_code = _in_code(lines)
@@ -268,13 +267,13 @@ def _cells(line: str) -> list[str]:
 
 
 def _is_dashes(line: str) -> bool:
-    """Whether it is the line of dashes, with marks of alignment or not, between the headings and the rows."""
+    """Return whether the line separates headings from rows: dashes, perhaps with marks of alignment."""
     parts = _BAR.split(line.lstrip(_LEAD).strip())
     return len(parts) > 1 and any(parts) and all(_DASHES.fullmatch(part) for part in parts if part.strip())
 
 
 def _in_code(lines: Sequence[str]) -> list[bool]:
-    """Whether each line is in a code block, or has its beginning or end."""
+    """Return for each line whether it's in a code block, or begins or ends it."""
     found, inside = [], False
     for line in lines:
         fences = line.count("```")

@@ -4,7 +4,7 @@
     PrefillMode or ChatMode ─ ToolUse (tools.py) ─ a repair, if there must be an answer ─ decision
                    └ a search before it, if the option `always_search` says so (SearchFirst)
 
-An answer is parsed once. Each call of a model is affordable, noted in the turn's record, and charged, also when it
+An answer is parsed once. Each call of a model is within the budgets, noted in the turn's record, and charged even if it
 fails.
 """
 
@@ -45,8 +45,8 @@ log = logging.getLogger(__name__)
 
 
 async def decide(turn: Turn, view: TurnView) -> Decision:
-    """Ask the model, and once more if its answer can't be read, in a forced turn or if that costs nothing. Small models
-    on the owner's machine often forget the form while tools are offered; the second time none are.
+    """Ask the model, and again if its answer can't be read, in a forced turn or if that costs nothing. The second time
+    no tools are offered, since they make small local models forget the form.
 
     Raises UnreadableDecision, ModelError, TurnAborted("deadline") or ("budget"), and CannotPost.
     """
@@ -64,13 +64,13 @@ async def decide(turn: Turn, view: TurnView) -> Decision:
 
 
 def read_saved_decision(turn: Turn, view: TurnView, answer: SavedAnswer) -> Decision:
-    """The decision that an earlier run of the program saved. Raises UnreadableDecision."""
+    """Return the decision that an earlier run saved. Raises UnreadableDecision."""
     decision = _under_rules(turn, ChatMode(view, ""), parse_decision(answer.text))
     return replace(decision, sources=answer.sources)
 
 
 def mode_of(turn: Turn, view: TurnView, stream: StreamFilter | None = None) -> AnswerMode:
-    """The mode that is set for the channel, as far as the model takes it."""
+    """Return the channel's mode, or chat mode if the model can't continue a transcript."""
     cache_key = f"{turn.agent.key}:{turn.event.channel_id}"
     if view.options.mode == "prefill" and turn.agent.services.models.prefill.takes(turn.model.name):
         return PrefillMode(view, cache_key, forced=turn.event.forced, stream=stream)
@@ -88,8 +88,8 @@ async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
         worth_it = turn.event.forced or turn.model.prices.free
         if not worth_it or not await can_afford_calls(turn, 1):
             raise
-        log.info("%s: asking once more, the answer could not be read: %s", turn.agent.key, error.reason)
-        # Without tools: the model is given the results of all that were run.
+        log.info("%s: cannot read the answer: %s; asking again", turn.agent.key, error.reason)
+        # This request has no tools, but the results of all tools that were called.
         if search is not None and not search.made:
             await search.search(tools)
         after = mode if search is None else mode.searched()
@@ -98,7 +98,7 @@ async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
 
 
 async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: SearchFirst | None) -> Reply:
-    """The model's answer; after a search, if one is wanted first."""
+    """Return the model's answer, after a search if it's wanted."""
     found = await search.search(tools) if search is not None and not search.offered else None
     prompt, history = (mode if found is None else mode.searched()).request(seconds_left(turn), found or "")
     loop = tools.loop(prompt)
@@ -113,7 +113,7 @@ async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: Searc
     reply, own_words = loop.answer, None
     if search is None:
         return reply
-    if not turn.event.forced:  # nobody waits: search by the answer's own words, unless the agent stays silent
+    if not turn.event.forced:  # nobody waits: search with the answer's own words, unless the agent stays silent
         try:
             said = mode.decision(reply.text)
         except UnreadableDecision:
@@ -124,7 +124,7 @@ async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: Searc
     if search.made:
         return reply
     if not await can_ask_again(turn):
-        log.info("%s: answers without a search: the budget or the time is used up", turn.agent.key)
+        log.info("%s: no time or budget is left for a search; answering without it", turn.agent.key)
         return reply
     found = await search.search(tools, own_words)
     if found is None or not await can_ask_again(turn):
@@ -133,19 +133,21 @@ async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: Searc
 
 
 def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -> Decision:
-    # The answer may link to pages that were found or read in this turn, and to what people in the window named.
+    # The answer may link to pages that were found or read in this turn, or that people in the window named.
     records = tools.records
     pages = found_pages(records)
     fetched = [Source("", str(one.arguments.get("url", ""))) for one in records if one.name == WEB_FETCH and one.output]
     people = [entry for entry in mode.view.context.window.entries if entry.speaker.kind == "person"]
-    named = [text for entry in people for text in (entry.text, *entry.extras)]  # a forward names addresses, too
+    named = [
+        text for entry in people for text in (entry.text, *entry.extras)
+    ]  # extras: forwarded messages have addresses, too
     known = KnownSources((*reply.sources, *pages, *fetched), named)
     try:
         decision = mode.decision(reply.text)
     except UnreadableDecision:
         if not turn.event.forced:
             raise
-        # A person who waits gets the words of an answer without the form.
+        # A waiting person gets the words of an answer without the form.
         names, is_cut = names_of(turn, mode.view), reply.stop == "length"
         prose = decision_from_prose(reply.text, names, mode.prompt_lines, cut=is_cut, known=known)
         if prose is None:
@@ -159,7 +161,7 @@ def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -
 
 def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownSources = NOTHING_KNOWN) -> Decision:
     context = mode.view.context
-    if decision.text and mode.view.options.stop:  # in the request they would end the form, not its words
+    if decision.text and mode.view.options.stop:  # in the request they would end the form, not the text
         decision = replace(decision, text=cut_at_stop(decision.text, mode.view.options.stop))
     return apply_turn_rules(
         decision,
@@ -189,10 +191,11 @@ async def call_model(
     kind: CallKind = "text",
     cheap: CheapModel | None = None,
 ) -> Reply:
-    """Ask the turn's model, or a cheap one, at the turn's expense. Raises ModelError, and what `_reserve` does. Raises
-    UnreadableDecision if the turn's own model gives no usable answer."""
+    """Ask the turn's model, or a cheap one, at the turn's expense. Raises ModelError, TurnAborted("budget"), CannotPost
+    if another process has taken over the turn, and UnreadableDecision if the turn's own model gives no usable
+    answer."""
     model, event = turn.model if cheap is None else cheap, turn.event
-    cost = model.prices.worst_case(expected(prompt, history))  # until more is known of it
+    cost = model.prices.worst_case(expected(prompt, history))  # until the real cost is known
     await _reserve(turn, cost)
     if cheap is None:
         turn.limits.overhead.note(input_tokens(prompt, ()))
@@ -209,8 +212,8 @@ async def call_model(
         if cheap is None and isinstance(error, BadAnswer):
             raise UnreadableDecision(error.detail or error.kind) from error
         raise
-    finally:  # also if the call is cancelled
-        # the model in the turn's record is the agent's own
+    finally:  # even if the call is canceled
+        # The turn's record names only the agent's own model.
         turn.state.spending.add(cost if cheap is None else replace(cost, model=""))
         call.usage = cost
     model.backoff.worked()
@@ -218,11 +221,8 @@ async def call_model(
 
 
 async def _reserve(turn: Turn, cost: Usage) -> None:
-    """Reserve the call's money and note it in the turn's record. The first call needs neither if the limits were asked
-    in the step that claimed the turn.
-
-    Raises TurnAborted("budget"), and CannotPost for a turn that another process has taken over.
-    """
+    """Reserve the call's cost and note it in the turn's record. The step that claimed the turn may already have done so
+    for the first call."""
     spending = turn.state.spending
     together = spending.total + cost
     if not await turn.limits.reserve_more(turn.event.id, together.cost_usd):
@@ -232,7 +232,7 @@ async def _reserve(turn: Turn, cost: Usage) -> None:
 
 
 def seconds_left(turn: Turn) -> float:
-    """Until the answer must be there. Raises TurnAborted("deadline") if that is too soon for a call."""
+    """Return the seconds left for an answer. Raises TurnAborted("deadline") if they are too few for a call."""
     left = _seconds_until_post(turn)
     if left < MIN_MODEL_SECONDS:
         raise TurnAborted("deadline")
@@ -244,12 +244,12 @@ def _seconds_until_post(turn: Turn) -> float:
 
 
 async def can_ask_again(turn: Turn) -> bool:
-    """Whether there is time and money to ask once more what was answered already."""
+    """Return whether time and budget allow asking again."""
     return _seconds_until_post(turn) >= MIN_MODEL_SECONDS and await can_afford_calls(turn, 1)
 
 
 async def _may_continue(turn: Turn) -> bool:
-    """Whether there is money for more than one call more. Raises TurnAborted("budget") if not for one."""
+    """Return whether the budget allows more than one further call. Raises TurnAborted("budget") if it allows none."""
     if await can_afford_calls(turn, 2):
         return True
     if await can_afford_calls(turn, 1):
@@ -258,7 +258,7 @@ async def _may_continue(turn: Turn) -> bool:
 
 
 async def can_afford_calls(turn: Turn, calls: int) -> bool:
-    """Whether there is money for so many calls more, by what the calls have cost so far."""
+    """Return whether the budget allows this many further calls, judged by the costs so far."""
     total = turn.state.spending.total
     each = max(turn.state.spending.estimate, total.cost_usd / max(1, total.calls))
     return await turn.limits.reserve_more(turn.event.id, total.cost_usd + calls * each)
@@ -266,7 +266,7 @@ async def can_afford_calls(turn: Turn, calls: int) -> bool:
 
 # -- a cheap model says whether the agent speaks ----------------------------------------------------------------------
 
-GATE_MESSAGES = 8  # the last ones
+GATE_MESSAGES = 8  # newest messages shown
 GATE_CHARACTERS = 300  # of each
 GATE_PERSONA_CHARACTERS = 700
 GATE_SECONDS = 10.0
@@ -280,11 +280,11 @@ GATE_SCHEMA: Mapping[str, Any] = {
 
 
 async def should_skip(turn: Turn, view: TurnView) -> bool:
-    """Whether the cheap model says that the agent skips this turn.
+    """Return whether the cheap model says that the agent skips this turn.
 
-    It is asked before an unforced turn of an agent that CHEAP_FIRST names, but not if the agent opens or closes a
-    conversation, or names who speaks next. If the cheap model fails, has no money, or gives no answer that can be read,
-    the agent's own model is asked. Nothing that the cheap model writes is posted or remembered.
+    It's asked before an unforced turn of an agent in CHEAP_FIRST, unless the agent opens or closes a conversation or
+    names who speaks next. If the cheap model fails, is over budget, or can't be understood, the agent's own model is
+    asked. Nothing that the cheap model writes is posted or remembered.
     """
     event, model, context, cheap = turn.event, turn.model, view.context, turn.agent.services.models.cheap
     if cheap is None or not isinstance(event, InstructionEvent) or event.forced:
@@ -297,13 +297,13 @@ async def should_skip(turn: Turn, view: TurnView) -> bool:
     try:
         reply = await call_model(turn, prompt, kind="gate", cheap=cheap)
     except ModelError as error:
-        log.info("%s: the cheap model failed, its own is asked: %s", turn.agent.key, error)
+        log.info("%s: the cheap model failed: %s; asking its own model", turn.agent.key, error)
         return False
     except TurnAborted:
-        return False  # the agent's own model finds out whether there is money for it
+        return False  # the agent's own model may be within the budget
     said = read_answer(reply.text)
     if said is None:
-        log.info("%s: the cheap model's answer cannot be read, its own is asked", turn.agent.key)
+        log.info("%s: cannot read the cheap model's answer; asking its own model", turn.agent.key)
     return said == SKIP
 
 
@@ -333,7 +333,7 @@ def skip_prompt(context: PromptContext, seconds: float, members: str) -> Prompt:
         system=system,
         schema=GATE_SCHEMA,
         schema_name="speak_or_skip",
-        max_output_tokens=200,  # models that reason need some for it
+        max_output_tokens=200,  # including the reasoning of models that reason
         timeout=seconds,
         retries=0,
         labels={"agent": me.key, "gate": "1"},

@@ -1,12 +1,12 @@
-"""From a model's answer to the agent's decision (form.py has its fields).
+"""Parse a model's answer into the agent's decision (form.py has its fields).
 
-Text outside of the form may be reasoning, a refusal or a leaked prompt: it is never posted. An answer without any form
-is no decision, but if a person waits its words are the answer, since small models often give no other. Reasoning in any
-maker's marks around the form is ignored. Of several objects the first one that is a decision counts.
+Text outside the form may be reasoning, a refusal, or a leaked prompt, so it's never posted. An answer without the form
+isn't a decision, but if a person waits, its text is the answer, since small models often write nothing else. Marked
+reasoning around the form is ignored. The first object that is a decision is used.
 
-An answer that was cut off keeps its complete fields. A text of CUT_TEXT_MIN characters or more is kept up to its last
-whole sentence, or with "…" if that would lose more than half. Any other cut value is dropped: half a picture prompt or
-half an id means something else.
+An answer that was cut off keeps its complete fields. A cut text of CUT_TEXT_MIN characters or more is kept up to its
+last whole sentence, or with "…" if that would lose more than half. Any other cut value is dropped, since half a picture
+prompt or half an id means something else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentic.turn.form import FIELDS, Decision, Kind
 from agentic.turn.loose_json import MAX_CHARS, CutString, objects, unescape
 
 CUT_TEXT_MIN = 40  # characters
-LAST_WORD = "I'm leaving this room."  # of an agent that leaves without a word
+LAST_WORD = "I'm leaving this room."  # posted if an agent leaves without a word
 MAX_LINE = 200  # characters of a topic or a name
 MAX_EXACT_FLOAT = 2**53  # beyond it neighboring ids are the same float
 
@@ -35,7 +35,7 @@ _SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)|\n")
 
 
 class UnreadableDecision(Exception):
-    """An answer without a decision in it. `reason` is one short line without any of the answer's words."""
+    """An answer has no decision. `reason` is a short line without any of the answer's words."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -43,23 +43,21 @@ class UnreadableDecision(Exception):
 
 
 def parse_decision(raw: str) -> Decision:
-    """The first decision in a model's answer, as the model meant it; the turn's rules are `apply_turn_rules`'s.
-
-    Reads the first 64,000 characters. Raises UnreadableDecision.
-    """
+    """Return the first decision in the first 64,000 characters of an answer, before the turn's rules are applied.
+    Raises UnreadableDecision."""
     text = strip_reasoning(raw[:MAX_CHARS]).strip()
     if not text:
         raise UnreadableDecision("empty")
     decision = _first_decision(text)
     if decision is None and "\\" in text:
-        decision = _first_decision(unescape(text))  # an object inside of a JSON string
+        decision = _first_decision(unescape(text))  # an object inside a JSON string
     if decision is None:
         raise UnreadableDecision("no decision in the answer" if "{" in text else "no JSON object")
     return _unwrap_nested(decision)
 
 
 def decision_of(fields: Mapping[str, object]) -> Decision:
-    """A decision from its fields; unusable values are left out."""
+    """Build a decision from its fields, without unusable values."""
     return _unwrap_nested(Decision(**_known(fields)))
 
 
@@ -71,10 +69,8 @@ def decision_from_prose(
     cut: bool = False,
     known: KnownSources = NOTHING_KNOWN,
 ) -> Decision | None:
-    """The decision to post an answer in words alone; None if it has any form or other artifacts of a model.
-
-    `names` and `prompt` are those of `apply_turn_rules`; `cut`: the answer reached the length limit.
-    """
+    """Return the decision to post a plain-text answer; None if it has a part of the form or other artifacts of a model.
+    `names` and `prompt`: see `apply_turn_rules`. `cut`: the answer reached the length limit."""
     text = strip_reasoning(raw[:MAX_CHARS]).strip()
     try:
         read = json.loads(text)
@@ -97,13 +93,13 @@ def apply_turn_rules(
     names_next: bool = False,
     known: KnownSources = NOTHING_KNOWN,
 ) -> Decision:
-    """The decision under the rules of the turn, ready to be acted on.
+    """Apply the turn's rules to a decision.
 
-    `forced`: a person waits, so neither silence nor a reaction alone is an answer. `always_draw`: every post of the
-    theme has a picture. `names`: the agent's own, removed from the beginning of the text. `prompt`: its lines, which
-    must not be posted. `may_leave`: the turn is in a room; an agent that leaves it says a last word, also with `skip`.
+    `forced`: a person waits, so the answer needs text or a picture. `always_draw`: every post of the theme has a
+    picture. `names`: the agent's own, removed from the beginning of the text. `prompt`: its lines, which must not be
+    posted. `may_leave`: the turn is in a room; an agent that leaves it says a last word, even with `skip`.
     `names_next`: the agent may name the next speaker. `known`: the sources that it may link to. Raises
-    UnreadableDecision("empty") when a forced turn has neither words nor a picture; any other decision may be empty.
+    UnreadableDecision("empty") if a forced turn has neither text nor a picture.
     """
     leaves = may_leave and decision.leave
     if decision.skip and not (forced or leaves):
@@ -131,7 +127,7 @@ def apply_turn_rules(
 
 
 def _unwrap_nested(decision: Decision) -> Decision:
-    """The inner decision, if a decision's text is a decision again: the form itself must not be posted."""
+    """If a decision's text is another decision, return that one, so the form isn't posted."""
     text = unfenced(decision.text or "")
     inner = next(objects(text), None) if text.startswith("{") else None
     fields = _known(inner[0]) if inner is not None else {}
@@ -139,9 +135,9 @@ def _unwrap_nested(decision: Decision) -> Decision:
 
 
 def _first_decision(text: str) -> Decision | None:
-    # Most answers are one object and nothing else: the json module reads it in a fraction of the time.
+    # Most answers are a single object, which the json module reads much faster.
     try:
-        read = json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity mean nothing
+        read = json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity become None
     except (ValueError, RecursionError):
         read = None
     fields = _known(read) if isinstance(read, dict) else {}
@@ -149,7 +145,7 @@ def _first_decision(text: str) -> Decision | None:
         return Decision(**fields)
     for found, is_inner in objects(text):
         fields = _known(found)
-        # an object in another one, such as a tool's arguments, must say more than one thing to be taken for a decision
+        # An object inside another, such as a tool's arguments, is a decision only if it has several fields.
         if "skip" in fields or len(fields) > is_inner:
             return Decision(**fields)
     return None
@@ -161,7 +157,7 @@ _UNUSABLE = object()
 
 
 def _known(raw: Mapping[str, object]) -> dict[str, Any]:
-    """The fields of a decision among `raw`, under their own names, as their types; unusable values are left out."""
+    """Return the decision's fields in `raw`, with their own names and types, without unusable values."""
     fields: dict[str, Any] = {}
     for key, value in raw.items():
         field = _KNOWN.get(_letters(key))
@@ -223,7 +219,7 @@ def _read_line(value: object) -> object:
 
 
 def _whole_part(text: str) -> object:
-    """The part of a text that was cut off that can be posted."""
+    """Return the part of a cut text that can be posted."""
     text = text.strip()
     if len(text) < CUT_TEXT_MIN:
         return _UNUSABLE

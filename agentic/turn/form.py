@@ -1,7 +1,7 @@
-"""The form of a model's answer: the fields of a decision, declared once, as code, as words, and as a JSON schema.
+"""The form of a model's answer: the fields of a decision, declared once, as code, as text, and as a JSON schema.
 
-A new field is an attribute of Decision. It is then asked for, read (decision.py), saved, and recorded, and the console
-shows it. The code that obeys it reads the attribute.
+To add a field, add an attribute to Decision. Models are then asked for it, it's parsed (decision.py), saved, and
+recorded, and the console shows it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Where = Literal["everywhere", "skipping", "drawing", "reacting", "rounds", "open
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormField:
-    """A field of the form. The contract's example has `example`, its list `rule`. `where`: the answers that have it."""
+    """A field of the form, with its value in the contract's `example`, and its `rule` there. `where`: answers that have
+    it."""
 
     name: str
     kind: Kind
@@ -39,7 +40,7 @@ class FormField:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        # Ids as text: JSON numbers of 19 digits lose their last ones in many parsers.
+        # Ids are text, since many parsers round JSON numbers of 19 digits.
         return {"type": "boolean" if self.kind == "flag" else ["string", "null"]}
 
 
@@ -82,11 +83,11 @@ class Decision:
         "flag", rule="leave: true to leave this room for good. Then text is your last word.", where="rooms"
     )
     next_speaker: str | None = _field("line", rule="next_speaker: the member who speaks next.", where="naming")
-    sources: tuple[Source, ...] = ()  # web pages that the words rest on; not part of the model's form
+    sources: tuple[Source, ...] = ()  # web pages that support the text; not part of the model's form
 
     @property
     def is_empty(self) -> bool:
-        """Nothing would be posted or reacted."""
+        """Whether there is nothing to post or react with."""
         return self.skip or not (self.text or self.generate_image or self.react_emoji)
 
 
@@ -96,7 +97,7 @@ FIELDS: tuple[FormField, ...] = tuple(
 
 
 def fields_of(decision: Decision) -> dict[str, Any]:
-    """Return the fields as a model writes them; those of rooms only if they are set."""
+    """Return the fields as a model writes them; a room's fields only if they are set."""
     fields: dict[str, Any] = {}
     for field in FIELDS:
         value = getattr(decision, field.name)
@@ -111,7 +112,7 @@ def as_json(decision: Decision) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DecisionForm:
-    """The form of an answer: `contract` in words, as `on` a service, and `schema` as JSON schema."""
+    """The form of an answer: the `contract` as text, and the JSON `schema`."""
 
     contract: str
     schema: Mapping[str, Any]
@@ -121,8 +122,8 @@ class DecisionForm:
 
 
 def form_for(task: Task, talk: TalkContext, *, can_draw: bool, reacts: bool = True) -> DecisionForm:
-    """Return the form with the fields that a turn can use. It is the same for all turns of a room, and for all rounds
-    of a conversation, so that a provider's cache holds it."""
+    """Return the form with the fields that a turn can use. It's the same for all turns of a room, and for all rounds of
+    a conversation, so that providers can cache it."""
     in_room = talk.room is not None
     offered: dict[Where, bool] = {
         "everywhere": True,
@@ -139,11 +140,10 @@ def form_for(task: Task, talk: TalkContext, *, can_draw: bool, reacts: bool = Tr
 
 @cache
 def form_of(offered: frozenset[Where]) -> DecisionForm:
-    """Return the form with the fields of these answers."""
     fields = [field for field in FIELDS if field.where in offered]
     example = json.dumps({field.name: field.example for field in fields}, ensure_ascii=False)
     rules = "".join(f"- {field.rule}\n" for field in fields if field.rule)
-    # Strict as OpenAI's structured outputs ask for: everything required, nothing added. Other providers accept it too.
+    # OpenAI's structured outputs require all properties to be required, and no others. Other providers accept that.
     properties = {field.name: field.schema for field in fields}
     return DecisionForm(
         f"Answer with only a JSON object, such as:\n\n{example}\n\n{rules}",

@@ -1,13 +1,12 @@
-"""The messages that a turn is shown: stages 1 to 8 of agentic.context.prompt.
+"""The messages that a turn sees: stages 1 to 8 of agentic.context.prompt.
 
-The window has the channel's own messages since the last reset, its parent's for a thread, what `.history` asks for, and
-the tool calls of earlier turns. What `.history` names in other channels is read here, level by level, as far as a turn
-has time for it.
+The window has the channel's own messages since the last reset, a thread's parent messages, the messages that `.history`
+asks for, and the tool calls of earlier turns. Messages that `.history` names in other channels are read here, level by
+level, as time permits.
 
-A reply names the message that it answers, that one may name another, and so on. An agent's post answers the message
-that called the agent, also if it is not shown as a reply: the transcript knows that of this run's posts, and the record
-of all. A link that was deleted ends the chain; a message that may not be shown is left out, and the chain continues
-before it. The record may have a summary in place of what lies further back.
+Replies form a chain. An agent's post answers the message that called the agent, even if it isn't shown as a reply: the
+transcript knows that for this run's posts, and the record for all. A deleted message ends the chain; a message that may
+not be shown is skipped. The record may have a summary in place of older messages.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ from agentic.turn.progress import Turn
 from agentic.turn.room_turns import in_room, room_entries
 from agentic.wire.messages import Instruction
 
-MAX_INTERVALS = 12  # of a turn
-FETCH_SECONDS = 8.0  # for all of them
+MAX_INTERVALS = 12  # fetched for a turn
+FETCH_SECONDS = 8.0  # for all intervals
 MAX_LINES = 40  # tool calls
 LINE_CHARACTERS = 2_000
-READ_SECONDS = 0.3  # a turn waits for the record
+READ_SECONDS = 0.3  # for the record to answer
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +55,9 @@ log = logging.getLogger(__name__)
 async def build_window(
     turn: Turn, in_force: EffectiveOptions, names: Mapping[str, str], *, reset: int, begins_after: int = 0
 ) -> tuple[Window, Chosen]:
-    """Build the window, and choose its pictures and files. A room is shown from its beginning to now, a conversation
-    from before its start, anything else by the channel's last messages, of which a theme shows its share if no option
-    sets another depth. `names` are the channel's own; `begins_after`: the end of the room's summary."""
+    """Build the window, and choose its pictures and files. A room is shown from its beginning, a conversation from
+    shortly before its start, and otherwise the channel's last messages, of which a theme shows a share unless an option
+    sets the depth. `names` are the channel's own; the room's summary ends at `begins_after`."""
     agent, event, channel_id, options = turn.agent, turn.event, turn.event.channel_id, in_force.options
     resolved = await _resolve(turn, in_force, names, reset)
     kind, whole, share, entries = "recent", False, theme_named(event.theme).window_share, resolved.entries
@@ -71,7 +70,7 @@ async def build_window(
     elif in_force.own_depth:
         share = 1.0
     await agent.windows.restore(channel_id, kind)
-    # A prefix may come from several places, in any order.
+    # A prefix may come from several channels, in any order.
     first = min((entry.id for entry in (*resolved.prefix, *entries[:1])), default=0)
     if kind == "recent" and agent.tool_records is not None:
         agent.tool_records.prune(agent.key, channel_id, first)
@@ -98,12 +97,12 @@ def history_ids(given: Instruction) -> list[int]:
 
 
 def after(entries: Sequence[Entry], reset: int) -> Sequence[Entry]:
-    """The entries after the message `reset`, which still are context."""
+    """Return the entries after the message `reset`, which are still context."""
     return [entry for entry in entries if entry.id > reset] if reset else entries
 
 
 async def _resolve(turn: Turn, in_force: EffectiveOptions, names: Mapping[str, str], reset: int) -> Resolved:
-    """Stages 1 to 4."""
+    """Run stages 1 to 4."""
     agent, event, transcript = turn.agent, turn.event, turn.outlet.view.transcript
     entries: Sequence[Entry] = transcript.entries()
     history = event.instruction.conversation_history if isinstance(event, InstructionEvent) else ()
@@ -130,13 +129,13 @@ async def _resolve(turn: Turn, in_force: EffectiveOptions, names: Mapping[str, s
 
 
 def with_channel_names(entries: Sequence[Entry], agent: Agent, names: Mapping[str, str]) -> list[Entry]:
-    """The entries as the window shows them: agents as speakers, and in mentions, by their names in the channel."""
+    """Use the agents' names in the channel for speakers and mentions, as the window does."""
     renamed = _renamed_ids(agent, names)
     return with_inner_names([_rename_mentions(entry, renamed) for entry in entries], names)
 
 
 def _renamed_ids(agent: Agent, names: Mapping[str, str]) -> Mapping[int, tuple[str, str]]:
-    """The user ids of agents with a name of their own in the channel: shown name and name there."""
+    """Map the user ids of agents with a special name in the channel to their display name and that name."""
     shown = agent.names
     return {user_id: (shown[key], names[key]) for user_id, key in agent.user_ids(names).items()}
 
@@ -158,11 +157,11 @@ async def _channel_source(
     reset: int,
     alone: bool,
 ) -> ChannelSource:
-    """All that is known of the channel; `entries` are its own. `alone`: of a thread without its beginning in its
-    parent, as a room's members read it.
+    """Return the channel's messages from all sources; `entries` are its own. `alone`: without a thread's parent, as a
+    room's members see it.
 
-    After a `reset`, `.history` brings nothing of the channel from before it, and a thread has no beginning in its
-    parent. Nor has a thread whose first messages are older than the transcript: a `.history` may stand there.
+    After a `reset`, `.history` doesn't fetch older messages of the channel, and a thread doesn't continue into its
+    parent. Neither does a thread whose first messages aren't in the transcript, since they may have a `.history`.
     """
     above = channel.parent if channel.transcript.begins and not (reset or alone) else None
     found: dict[Interval, Sequence[Entry] | None] = {}
@@ -179,7 +178,7 @@ async def _channel_source(
         parent=above.transcript.entries() if above is not None else (),
         branched_from=channel.channel_id if above is not None else None,
     )
-    if above is not None and not above.transcript.is_complete:  # it is being read: a turn has waited for that already
+    if above is not None and not above.transcript.is_complete:  # it's being read, and the turn has waited already
         found[Interval(above.channel_id, None, channel.channel_id)] = None
     messages = options.max_messages
     lacking = partial(needed, source, roles=options.history_roles, names=own_names, messages=messages)
@@ -187,23 +186,21 @@ async def _channel_source(
         return source
     try:
         async with asyncio.timeout(FETCH_SECONDS):
-            for _ in range(LEVELS + 1):  # what is found may ask for more
+            for _ in range(LEVELS + 1):  # fetched messages may ask for more
                 wanted = [interval for interval in lacking() if interval not in found][: MAX_INTERVALS - len(found)]
                 if not wanted:
                     break
                 brought = await asyncio.gather(*(channel.fetch_history(interval, messages) for interval in wanted))
                 found.update(zip(wanted, brought, strict=True))
     except TimeoutError:
-        log.warning("channel %d: reading .history timed out, the prompt has a part of it", channel.channel_id)
+        log.warning("channel %d: reading .history timed out; the prompt has a part of it", channel.channel_id)
     return source
 
 
 def tool_lines(agent: Agent, channel_id: int, window_start: int) -> list[ToolLine]:
-    """The newest `MAX_LINES` tool calls with their results, each after the newest message that the model had seen then.
-
-    No service keeps this part of a context. `window_start` is the id of the oldest message that a context of the
-    channel may show. A line always reads the same and stays in its place: a window does not show it a second time.
-    """
+    """Return the newest `MAX_LINES` tool calls with their results, each placed after the newest message that the model
+    had seen at the time. `window_start` is the id of the oldest message that the window may show. A call always has the
+    same text and place."""
     if agent.tool_records is None:
         return []
     lines = [
@@ -219,9 +216,9 @@ def tool_lines(agent: Agent, channel_id: int, window_start: int) -> list[ToolLin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainPlace:
-    """Where a chain is looked for: the channel's transcript, and its parent's for a thread. Messages up to `reset` are
-    no context; `may_show` says of a message, `may_tell` of the people whose words a summary has, whether it may be
-    shown."""
+    """The transcripts in which a chain is searched: the channel's, and a thread's parent's. Messages up to `reset`
+    aren't context. `may_show` says whether a message may be shown, `may_tell` whether a summary of these people's words
+    may be shown."""
 
     transcripts: Sequence[Transcript]
     reset: int = 0
@@ -240,10 +237,10 @@ class ChainPlace:
 
 @dataclass(frozen=True, slots=True)
 class FoundChain:
-    """The parents, oldest first, and a `summary` of what lies before, made of messages `sources` by `people`.
+    """The parents, oldest first, and a `summary` of the messages `sources` before them, written by `people`.
 
-    If the transcript ends before the chain does: `missing` is the next parent, which it does not have; `unlinked` an
-    agent's post of which it does not know what it answers; `left` how many further parents are wanted.
+    If the transcript doesn't have the whole chain: `missing` is the next parent, `unlinked` an agent's post whose
+    parent is unknown, and `left` the number of further parents wanted.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -256,7 +253,7 @@ class FoundChain:
 
 
 async def find_reply_chain(asked: Entry, place: ChainPlace, limit: int, memory: MemoryReader) -> FoundChain:
-    """The parents of `asked`, at most so many. Waits only if they go further back than the transcript."""
+    """Return at most `limit` parents of `asked`. Waits for the record only if the transcript doesn't have them all."""
     known = known_chain(asked, place, limit)
     if (known.missing is None and known.unlinked is None) or known.left <= 0:
         return known
@@ -264,16 +261,16 @@ async def find_reply_chain(asked: Entry, place: ChainPlace, limit: int, memory: 
         async with asyncio.timeout(READ_SECONDS):
             logged = await memory.chain(known.unlinked or asked.id, known.left, known.missing)
     except TimeoutError:
-        log.info("message %d: its reply chain is shown in part, the record did not answer in time", asked.id)
+        log.info("message %d: reading its reply chain timed out; the prompt has a part of it", asked.id)
         return known
-    # A message that was forwarded refers to another channel.
+    # A forwarded message refers to another channel.
     if logged.channel_id not in {each.channel_id for each in place.transcripts}:
         return known
     return _with_older_part(known, logged, place, private=asked.private)
 
 
 def _with_older_part(known: FoundChain, logged: Chain, place: ChainPlace, *, private: bool) -> FoundChain:
-    """The chain with what the record has of it, up to a message that is gone."""
+    """Add the older part of the chain from the record, back to a message that is gone."""
     older: list[Entry] = []
     is_broken = any(map(place.gone, logged.sources))
     for said in reversed(logged.messages):
@@ -292,7 +289,7 @@ def _with_older_part(known: FoundChain, logged: Chain, place: ChainPlace, *, pri
 
 
 def known_chain(asked: Entry, place: ChainPlace, limit: int) -> FoundChain:
-    """The parents of `asked`, at most so many, as far as the transcript reaches."""
+    """Return at most `limit` parents of `asked` that are in the transcript."""
     parents: list[Entry] = []
     passed = {asked.id}
     parent_id = asked.reply_to
@@ -315,8 +312,8 @@ def known_chain(asked: Entry, place: ChainPlace, limit: int) -> FoundChain:
 
 
 class AgentSessions:
-    """The SDK sessions of one coding agent, by channel. A session is reset with the channel's conversation. Implements
-    agentic.llm.providers.agent_sdk.Conversations."""
+    """The SDK sessions of one coding agent, by channel; resetting a channel's conversation drops its session.
+    Implements agentic.llm.providers.agent_sdk.Conversations."""
 
     def __init__(self, agent: str, store: Sessions) -> None:
         self._agent, self._store = agent, store
@@ -336,7 +333,7 @@ class AgentSessions:
 
 
 async def reset_conversation(services: Services, agents: Iterable[str], channel_id: int, message_id: int) -> None:
-    """Reset the agents' conversations in the channel: messages up to this one are no context. Raises
+    """Reset the agents' conversations in the channel: messages up to this one are no longer context. Raises
     StateUnavailable."""
     names = tuple(agents)
     await services.state.context.resets.reset(names, channel_id, message_id)

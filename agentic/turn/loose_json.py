@@ -1,13 +1,13 @@
-"""JSON as models write it, whole or partial.
+"""Parse JSON as models write it, whole or partial.
 
-`objects` goes through a text once for each `{`. It accepts keys with or without quotes, single, curly or unescaped
-inner quotes, raw newlines, comments, trailing or missing commas, Python's True and None, an object that the text ends
-in. Valid JSON is read as JSON. A quote closes a string only if the object could continue after it: so the inner quotes
-of `"He said "hello" to me"` do not end the string. Everything is bounded: the text (MAX_CHARS), the depth (MAX_DEPTH),
-the work done on overlapping attempts (MAX_EFFORT).
+`objects` accepts keys with or without quotes, single, curly, or unescaped inner quotes, raw newlines, comments,
+trailing or missing commas, Python's True and None, and an object that the text ends in. Valid JSON is read as JSON. A
+quote closes a string only if the object could continue after it, so the inner quotes of `"He said "hello" to me"` don't
+end the string. The text (MAX_CHARS), the depth (MAX_DEPTH), and the work on overlapping attempts (MAX_EFFORT) are
+bounded.
 
-`text_so_far` finds the words in a decision that is still being written. It reads only the requested form: a JSON object
-from the answer's first character on, in a code block or not. Any other answer is read when it is whole (decision.py).
+`text_so_far` finds the text in a decision that is still being written. It reads only the requested form, a JSON object
+at the beginning of the answer, perhaps in a code block. Any other answer is read when it's complete (decision.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 
 from agentic.turn.form import FIELDS
 
-MAX_CHARS = 64_000  # about four times the longest answer that is asked for
+MAX_CHARS = 64_000  # about four times the longest answer that models may give
 MAX_DEPTH = 12
 MAX_EFFORT = 2 * MAX_CHARS  # characters read by all attempts together
 MAX_DIGITS = 40  # of a number
@@ -51,27 +51,26 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u[0-9a-fA-F]{0,3}\Z|\Z|.)", re.DOTALL)
 # of a partial object
 _START = re.compile(r"\s*(?:```\w{0,20}\s*)?\{")
 _PARTIAL_JSON_KEY = re.compile(r'[\s,]*"(\w{1,64})"\s*:\s*')
-# Whole characters and whole escapes; a string that a model breaks over lines is read all the same.
+# Whole characters and whole escapes; line breaks are allowed.
 _STRING = re.compile(r'"((?:[^"\\]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+)')
 
 _decoder = json.JSONDecoder(strict=False)
 
 
 class CutString(str):
-    """A string that the text ended in; its end is missing."""
+    """A string whose end is missing, since the text ended in it."""
 
     __slots__ = ()
 
 
-_ABSENT = object()  # no value where one was expected
+_ABSENT = object()  # in place of a missing value
 
 
 def objects(text: str) -> Iterator[tuple[Mapping[str, object], bool]]:
-    """Every object in `text`, in order of its opening brace, an outer one before those inside it; and whether it is
-    inside another one.
+    """Yield each object in `text` by the order of opening braces, and whether it's inside another object.
 
-    Values are str, int, float (finite), bool, None, list and dict. Of an object that is cut off or goes wrong, the
-    fields up to there. Text beyond MAX_CHARS is not read.
+    Values are str, int, float (finite), bool, None, list, and dict. A cut or invalid object has the fields up to that
+    point. Text beyond MAX_CHARS is ignored.
     """
     text = text[:MAX_CHARS]
     effort = outer_end = 0
@@ -86,7 +85,7 @@ def objects(text: str) -> Iterator[tuple[Mapping[str, object], bool]]:
 
 
 def unescape(text: str) -> str:
-    """Resolve JSON's escapes; unknown ones are kept, lone surrogates become U+FFFD."""
+    """Resolve JSON's escapes. Unknown escapes stay; lone surrogates become U+FFFD."""
     if "\\" in text:
         text = _ESCAPE.sub(_character, text)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -97,12 +96,12 @@ def _character(match: re.Match[str]) -> str:
     if len(code) == 5 and code[0] == "u":
         return chr(int(code[1:], 16))
     if match.end() == len(match.string) and (code == "" or code[0] == "u"):
-        return ""  # the text was cut in the middle of an escape
+        return ""  # cut inside an escape
     return _ESCAPES.get(code, code if code in _PLAIN else match[0])
 
 
 class _ObjectReader:
-    """Read one object from `pos` on. `stopped` is set if the text ends or stops making sense."""
+    """Read one object, beginning at `pos`. `stopped` is set if the text ends or becomes invalid."""
 
     def __init__(self, text: str, pos: int) -> None:
         self._text = text
@@ -181,7 +180,7 @@ class _ObjectReader:
         value = _bare_value(token)
         if self.pos == len(self._text) and not isinstance(value, bool) and value is not None:
             self.stopped = True
-            return _ABSENT  # more digits or letters might have followed
+            return _ABSENT  # the value may be incomplete
         return value if token else _ABSENT
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
@@ -212,7 +211,7 @@ def _bare_value(token: str) -> object:
 
 
 def text_so_far(raw: str) -> str:
-    """The field `text` as far as it is written; "" if it has not begun, or the decision is to skip."""
+    """Return the written part of the field `text`; "" if it hasn't begun, or the decision is to skip."""
     start = _START.match(raw)
     if start is None:
         return ""
@@ -224,7 +223,7 @@ def text_so_far(raw: str) -> str:
                 return ""
             text: str = _decoder.decode(f'"{found[1]}"')
             if "\ud800" <= text[-1:] <= "\udbff":
-                text = text[:-1]  # the second half of the character is still to come
+                text = text[:-1]  # half a character
             return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         try:
             value, at = _decoder.raw_decode(raw, key.end())

@@ -1,12 +1,12 @@
-"""Unprompted turns: posts that nobody asked for, and texts that the coordinator asks for while nobody writes.
+"""Background tasks: unprompted posts, and texts that the coordinator asks for while nobody writes.
 
-A post must be wanted and say something new, and nobody may have written meanwhile. The coordinator has checked most of
-this before it gave the task. It is checked once more here, when the words are known, right before they are posted.
+A post must be wanted and say something new, and nobody may have written meanwhile. The coordinator checked most of this
+when it gave the task; it's checked again right before posting, when the text is known.
 
-A text (a summary of what was said, or a list of a person's topics) is one call of the cheap model, or of the agent's
-own if there is none. The model gets a small prompt of the program's, no persona, and what was said as data. It is a
-turn as any other, claimed, settled and recorded once; only that it reads no channel, posts nothing, counts as none of
-the agent's turns of the day, and is paid from the share for idle tasks, on no person's account.
+A text (a summary of messages, or a list of a person's topics) takes one call of the cheap model, or of the agent's own
+if there is none, with a short prompt, no persona, and the messages as data. It's claimed, settled, and recorded like
+any other turn, but reads no channel, posts nothing, isn't one of the agent's daily turns, and is charged to the budget
+share for background tasks, not to a person.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, topics_in
 from agentic.wire.messages import Reflection
 from agentic.wire.reasons import TurnAborted
 
-INPUT_CHARACTERS = 24_000  # of what was said; of more the newest lines
+INPUT_CHARACTERS = 24_000  # of messages; from longer ones the newest lines
 SUMMARY_CHARACTERS = 1_200
-OUTPUT_TOKENS: Mapping[str, int] = {"summarise": 700, "profile": 400}  # models that reason need some for it
+OUTPUT_TOKENS: Mapping[str, int] = {"summarise": 700, "profile": 400}  # including reasoning
 SECONDS = 60.0
 MAX_NAME = 40
 
@@ -57,9 +57,8 @@ _NONE = frozenset({"none", "n/a", "nothing", "-"})
 
 
 async def check_consent(turn: Turn, event: ReflectionEvent) -> None:
-    """Raises TurnAborted if the person has said no, and if nobody knows: the record may learn of it later. Nor is
-    anything written to or about people whom the bots ignore, or on topics that somebody who reads there could not know
-    of."""
+    """Raise TurnAborted if the person doesn't want the post, or if that can't be found out now. The bots also write
+    nothing to or about people they ignore, and nothing based on channels that the readers can't see."""
     person_id, may_read = event.person_id, turn.agent.audience.may_see(event.channel_id)
     if is_about_ignored(turn, event) or not all(map(may_read, event.reflection.origins)) or person_id is None:
         raise TurnAborted("unwanted")
@@ -73,11 +72,8 @@ def is_about_ignored(turn: Turn, event: ReflectionEvent) -> bool:
 
 
 def text_only(event: ReflectionEvent, decision: Decision) -> Decision:
-    """The decision without what else was decided: nobody asked for a picture, and a reaction without words says
-    nothing.
-
-    Raises TurnAborted for words that say again what was said, or sent unprompted, before.
-    """
+    """Reduce the decision to its text, since nobody asked for a picture. Raises TurnAborted if there is no text, or if
+    it repeats an earlier message."""
     if decision.skip or not decision.text:
         raise TurnAborted("skipped")
     given = event.reflection
@@ -87,10 +83,10 @@ def text_only(event: ReflectionEvent, decision: Decision) -> Decision:
 
 
 async def write(turn: Turn, event: ReflectionEvent) -> str:
-    """The text. Raises UnreadableDecision for an answer that has none, and what `call_model` does."""
+    """Return the text. Raises UnreadableDecision if the answer has none, and the errors of `call_model`."""
     given = event.reflection
     if given.task == "profile" and is_about_ignored(turn, event):
-        return ""  # whom the bots ignore has no topics, so they are not asked for again
+        return ""  # no topics about ignored people; an empty result isn't asked for again
     prompt = prompt_of(given, turn.agent.key, seconds=min(SECONDS, seconds_left(turn)))
     reply = await call_model(turn, prompt, (), "summary" if given.task == "summarise" else "profile")
     text = text_in(reply.text, given, prompt)
@@ -100,7 +96,7 @@ async def write(turn: Turn, event: ReflectionEvent) -> str:
 
 
 def prompt_of(given: Reflection, agent: str, *, seconds: float = SECONDS) -> Prompt:
-    """Ask for the text of the task `summarise` or `profile`. `seconds`: for all attempts together."""
+    """Build the prompt for the task `summarise` or `profile`. All attempts together take at most `seconds`."""
     name = one_line(given.person_name, MAX_NAME) or "the person"
     known = "\n".join(f"- {one_line(topic, TOPIC_CHARACTERS)}" for topic in given.topics[:MAX_TOPICS])
     parts = [f"Subjects known so far:\n{known}"] if known and given.task == "profile" else []
@@ -120,7 +116,7 @@ def prompt_of(given: Reflection, agent: str, *, seconds: float = SECONDS) -> Pro
 
 
 def text_in(answer: str, given: Reflection, prompt: Prompt) -> str | None:
-    """The summary in an answer, or the topics, one a line; "" for no topics. None if it has no such words."""
+    """Return the summary in an answer, or the topics, one per line; "" for no topics, None if it has neither."""
     cleaned = clean_text(answer, (), lines_of_prompt(prompt.system))
     if cleaned is None or begins_a_form(cleaned):
         has_none = given.task == "profile" and answer.strip(" .\n\"'*`").casefold() in _NONE
@@ -137,7 +133,7 @@ def text_in(answer: str, given: Reflection, prompt: Prompt) -> str | None:
 
 
 def clean_topics(text: str) -> tuple[str, ...]:
-    """The topics of a model's list, without headings, sentences, and what looks like a private detail."""
+    """Return the topics in a model's list, without headings, sentences, and possible private details."""
     lines = (one_line(line, 2 * TOPIC_CHARACTERS) for line in topics_in(text) if not line.endswith(":"))
     topics = (line for line in lines if 0 < len(line) <= TOPIC_CHARACTERS and line.casefold() not in _NONE)
     return tuple(topic for topic in topics if not _DETAIL.search(topic))[:MAX_TOPICS]

@@ -1,11 +1,9 @@
-"""The turn as each of its steps takes it, and how far it came.
+"""A turn and its progress, which is saved step by step so that another process can continue it after a crash:
 
-A turn's record in Redis is written step by step, so that another process can continue the turn after a crash:
+    begun → answered (the decision and its cost) → drawn → posted → done
 
-    begun → answered (the decision and what it cost) → drawn → posted → done
-
-A saved decision is not asked for again. The post that follows it may have been made when the process died: a continued
-turn looks for its own posts before it posts. Costs are saved too, and charged once, when the turn ends.
+The model isn't asked again after its decision was saved. The process may have died right after it posted, so a
+continued turn looks for its own posts before it posts. Costs are saved too, and charged once, when the turn ends.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ from agentic.wire.reasons import TurnAborted
 
 
 class Cancellation:
-    """Cancel one turn from outside: a person stops it, or its hook runs out of time. `reason`, one of
-    agentic.wire.reasons.REASONS, is set once it is cancelled."""
+    """Cancel one turn from outside: a person stops it, or its hook runs out of time. Then `reason` is one of
+    agentic.wire.reasons.REASONS."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -44,9 +42,9 @@ class Cancellation:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
-        """Limit what runs inside to these seconds, or to none once the turn is cancelled.
+        """Limit the block to these seconds, and end it when the turn is canceled.
 
-        Raises TurnAborted with `reason` or "deadline". A TimeoutError of something inside passes as it is.
+        Raises TurnAborted with `reason` or "deadline". A TimeoutError raised inside passes unchanged.
         """
         if self.reason is not None:
             raise TurnAborted(self.reason)
@@ -72,22 +70,22 @@ class Cancellation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a turn has done, with a `reason` if that is nothing, or less than was decided. `written`: its text is for
-    the coordinator, and is posted nowhere."""
+    """What a turn did, with a `reason` if it did nothing or less than it decided. `written`: its text is for the
+    coordinator and isn't posted."""
 
     text: str | None = None
     written: bool = False
     message_id: int | None = None
-    message_ids: tuple[int, ...] = ()  # all of a text that was too long for one
+    message_ids: tuple[int, ...] = ()  # all messages of a text that was too long for one
     picture_url: str | None = None
     image_prompt: str | None = None
     emoji: str | None = None
     reacted_to: int | None = None
     end_conversation: bool = False
     topic: str | None = None
-    answers: int | None = None  # in a conversation: the newest message of a person that it answers
-    leaves: bool = False  # in a room: for good
-    next_agent: str | None = None  # the key of the agent that it names as the next
+    answers: int | None = None  # in a conversation: the newest message from a person that it answers
+    leaves: bool = False  # the agent leaves the room for good
+    next_agent: str | None = None  # the key of the agent it chose to speak next
     reason: str | None = None
 
     @property
@@ -97,8 +95,8 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedAnswer:
-    """A decision as JSON, its sources, what the turn had cost by then, and the saved picture's length (`drawn`, in
-    bytes) and type."""
+    """A decision as JSON, its sources, the turn's costs so far, and the saved picture's size (`drawn`, in bytes) and
+    type."""
 
     text: str
     sources: tuple[Source, ...] = ()
@@ -112,24 +110,25 @@ _DONE: TypeAdapter[Done] = TypeAdapter(Done)
 
 
 class TurnState:
-    """How far a turn came, and the facts of its record. `continued`: an earlier run of the program began it; its posts
-    would be behind the message `after`. Methods that save raise CannotPost if another process has the turn."""
+    """A turn's progress, and the facts for its record. If an earlier run of the program began it, it's `continued`, and
+    posts of that run come after the message `after`. Methods that save raise CannotPost if another process has the
+    turn."""
 
     def __init__(self, shared: SharedState, agent: str, turn_id: str) -> None:
         self.shared, self._agent, self._turn_id = shared, agent, turn_id
         self.continued = False
-        self.lost = False  # another process has taken the turn over
-        self.request: LimitRequest | None = None  # to the limits, in the step that claimed it
+        self.lost = False  # another process has taken over the turn
+        self.request: LimitRequest | None = None  # sent to the limits in the step that claimed the turn
         self.verdict: Verdict | None = None
         self.admitted = False  # by this process
-        self.closing = False  # it was admitted as its conversation's last turn
+        self.closing = False  # admitted as its conversation's last turn
         self.spending = TurnSpending(partial(self._save, "under_way"))
         self.after: int | None = None
         self.answer: SavedAnswer | None = None
-        self.done = Done()  # what can be seen of the turn so far
+        self.done = Done()  # the visible actions so far
         self.room: Room | None = None  # as it was when the turn was admitted
         self.trace = TurnTrace()  # of this process's part of the turn
-        # for the record, complete when the turn has ended
+        # for the record, complete when the turn has ended:
         self.model = ""  # provider/model
         self.entries = 0  # messages that were read
         self.seconds = 0.0
@@ -147,25 +146,23 @@ class TurnState:
         self.spending.total = read_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
 
     def begin(self, request: LimitRequest | None, verdict: Verdict | None) -> None:
-        """Begin a new turn, with the limits' verdict if they were asked in the step that claimed it."""
+        """Begin a new turn; if the limits were asked in the step that claimed it, with their verdict."""
         self.request, self.verdict = request, verdict
         if request is not None and verdict in ("ok", "closing"):
             self.spending.reserved = request.estimate
 
     def end(self, reason: str) -> None:
-        """End the turn for this reason, with what is done by now."""
         self.done = replace(self.done, reason=reason)
 
     async def save_closing(self) -> None:
-        """The turn is its conversation's last one."""
+        """Save that the turn is its conversation's last one."""
         self.closing = True
         await self._save("closing", "1")
 
     async def save_answer(self, decision: Decision) -> None:
-        """The model has answered, and nothing is posted yet."""
-        await self._save_answer(
-            SavedAnswer(text=as_json(decision), sources=decision.sources, usage=self.spending.total)
-        )
+        """Save the model's decision before anything is posted."""
+        answer = SavedAnswer(text=as_json(decision), sources=decision.sources, usage=self.spending.total)
+        await self._save_answer(answer)
 
     async def save_picture(self, picture: Picture) -> None:
         if self.answer is None:
@@ -175,14 +172,14 @@ class TurnState:
         await self._save_answer(replace(self.answer, usage=self.spending.total, drawn=drawn, media_type=media_type))
 
     async def load_picture(self) -> Picture | None:
-        """The picture of an earlier run; None if it drew none, or the picture is lost."""
+        """Return the picture drawn in an earlier run; None if there is none, or it was lost."""
         if self.answer is None or not self.answer.drawn:
             return None
         data = await self.shared.turns.drawn_images.read(self._agent, self._turn_id, self.answer.drawn)
         return Picture(data, self.answer.media_type) if data is not None else None
 
     async def save_posted(self) -> None:
-        """All is posted, and something is left to do."""
+        """Save that everything is posted but something is left to do."""
         await self._save("posted", _DONE.dump_json(self.done, exclude_defaults=True).decode())
 
     async def _save_answer(self, answer: SavedAnswer) -> None:
@@ -196,7 +193,7 @@ class TurnState:
 
 
 class TurnHooks:
-    """Run before and after each event's turn; here there are none."""
+    """Hooks to run before and after each turn; this class has none."""
 
     async def before(self, event: TurnEvent) -> None:
         del event
@@ -207,7 +204,7 @@ class TurnHooks:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One turn of an agent, as each of its steps takes it."""
+    """One turn of an agent. Every step of the turn takes it."""
 
     agent: Agent
     outlet: Outlet
@@ -216,17 +213,16 @@ class Turn:
     hooks: TurnHooks = field(default_factory=TurnHooks)
     watcher: TurnWatcher = field(default_factory=TurnWatchers)
     cancellation: Cancellation = field(default_factory=Cancellation)
-    # beside a search, until the answer is posted
-    found_picture: BackgroundResult[Picture] = field(default_factory=BackgroundResult)
+    found_picture: BackgroundResult[Picture] = field(default_factory=BackgroundResult)  # looked for during a search
 
     @cached_property
     def model(self) -> ModelBinding:
-        """The model of the channel's server, or the one that writes notes."""
+        """The model for the channel's server, or the model that writes notes."""
         agent, guild_id = self.agent, self.outlet.view.guild_id
         return agent.model_for_notes(guild_id) if is_writing(self.event) else agent.models.for_guild(guild_id)
 
     @cached_property
     def limits(self) -> AgentLimits:
-        """Return the agent's limits. For notes only the budgets apply, and their prompts have a size of their own."""
+        """The agent's limits. For notes only the budgets apply, and the size of their prompts is learned separately."""
         limits = self.agent.limits
         return limits.budgets_alone() if is_writing(self.event) else limits

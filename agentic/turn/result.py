@@ -1,8 +1,8 @@
-"""The one Result of a turn, its record, its line in the log; the lines that say why there is no answer.
+"""A turn's result, its record, its log line, and the replies that explain a missing answer.
 
-Posts of a channel go out one after another, five in five seconds: a line for each of two hundred mentions would hold
-the answers back for minutes. So a person gets one line a minute in a channel, and a reaction at any further message;
-while the inbox is full only a few lines are on their way at once.
+A channel allows five posts in five seconds: a reply to each of two hundred mentions would delay the answers for
+minutes. So a person gets one such reply a minute in a channel, and reactions to their other messages. While the inbox
+is full, only a few replies are sent at once.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from agentic.wire.messages import MentionNotice, Result, TurnNotice, TurnUsage, 
 
 log = logging.getLogger(__name__)
 
-MAX_WHY = 300  # characters of the reason why an agent was chosen, which comes over the wire
+MAX_WHY = 300  # characters of the reason why an agent was chosen, which comes from another process
 
-# The outcome of a turn that did nothing, by its reason. Of all other reasons it is "refused": a limit, a permission or
-# the model itself refused the turn.
+# The outcome of a turn that did nothing, by its reason. For all other reasons it's "refused": by a limit, a permission,
+# or the model.
 OUTCOMES: Mapping[str, str] = {
     **dict.fromkeys(("skipped", "withdrawn", "edited", "overtaken", "out_of_turn", "stopped"), "skipped"),
     **dict.fromkeys(("not_new", "unwanted", "person_wrote"), "skipped"),
@@ -41,7 +41,7 @@ OUTCOMES: Mapping[str, str] = {
 
 
 def result_of(agent: str, turn_id: str, done: Done, usage: Usage = NO_USAGE) -> Result:
-    """Make the one Result of a turn; it is skipped when nothing of it can be seen."""
+    """Make the turn's result; a turn without visible actions is skipped."""
     return Result(
         instruction_id=turn_id,
         agent_name=agent,
@@ -67,10 +67,10 @@ def refused(agent: str, turn_id: str, reason: str) -> Result:
 
 
 async def settle(agent: Agent, event: TurnEvent, result: Result, state: TurnState) -> TurnRecord:
-    """End a turn in one step: keep its result for a repeated instruction, charge its costs, publish the message to the
-    coordinator, record the turn. Returns the record."""
+    """End a turn in one step: store its result for repeated instructions, charge its costs, tell the coordinator, and
+    record the turn. Return the record."""
     record = make_record(agent.key, event, result, state)
-    # For the coordinator: the result, or that a person was answered; nothing for the agent's own automation.
+    # The coordinator gets the result, or a notice that a person was answered; nothing about the agent's own automation.
     message: WireMessage | None = result if event.reports else None
     calls_alone = isinstance(event, MentionEvent) and event.by_person and not (event.to_all or event.continues)
     if isinstance(event, MentionEvent) and calls_alone and result.message_id is not None:
@@ -93,12 +93,12 @@ async def settle(agent: Agent, event: TurnEvent, result: Result, state: TurnStat
         notice=notice_of(agent.key, event, "ended", record.at).to_wire(),
     )
     if not settled:
-        log.warning("%s: Redis is unavailable, the result of turn %s is kept in memory only", agent.key, event.id)
+        log.warning("%s: Redis is unavailable; the result of turn %s is only kept in memory", agent.key, event.id)
     return record
 
 
 def make_record(agent: str, event: TurnEvent, result: Result, state: TurnState) -> TurnRecord:
-    """Make the record of a turn: ids, numbers and reasons, no words."""
+    """Make the turn's record: ids, numbers, and reasons, but no texts."""
     usage, trace = result.usage or TurnUsage(), state.trace
     emoji, target = result.emoji_reacted, result.react_to_message_id
     given = event.instruction if isinstance(event, InstructionEvent) else None
@@ -156,7 +156,7 @@ def log_turn(agent: str, event: TurnEvent, state: TurnState) -> None:
 
 
 def notice_of(agent: str, event: TurnEvent, state: str, at: float) -> TurnNotice:
-    """Make the notice that a turn began or ended, for those who watch."""
+    """Make the notice that a turn began or ended, for the watchers."""
     given = event.instruction if isinstance(event, InstructionEvent) else None
     return TurnNotice(
         agent_name=agent,
@@ -168,11 +168,11 @@ def notice_of(agent: str, event: TurnEvent, state: str, at: float) -> TurnNotice
     )
 
 
-# -- why there is no answer -------------------------------------------------------------------------------------------
+# -- explaining a missing answer --------------------------------------------------------------------------------------
 
-# Reactions, if words would be noise: they show that the message was read, and that there is a limit.
+# Reactions in place of lines, which would be noise: they show that the message was read, and which limit applies.
 HOURGLASS = "⏳"
-SPEECHLESS = "🙊"  # the bot may not write here
+SPEECHLESS = "🙊"  # the bot isn't allowed to write here
 FAILURES = (
     *("model_failed", "deadline", "session_lost", "refused", "unreadable", "picture_failed", "discord_failed"),
     *("signal_failed", "internal_error"),
@@ -200,7 +200,7 @@ LINES: Mapping[str, str] = {
 
 FAILED_AGAIN = "That failed again. "
 
-# The meaning of a reaction, posted once for each person: the reaction alone does not say what to do.
+# The meaning of a reaction, posted once for each person, since a reaction doesn't say what to do.
 MEANINGS: Mapping[str, str] = {
     "cooldown": "I just answered here. Please ask again in a few seconds. (Next time I'll just react with ⏳.)",
     "daily_limit": "I've used up my turns for today. Please ask again tomorrow. (Next time I'll just react with ⏳.)",
@@ -216,16 +216,16 @@ ADVICE: Mapping[type[ModelError], str] = {
 MAX_KIND = 60  # characters
 _NO_NAME = re.compile(r"\W+", re.ASCII)
 
-REPLY_SECONDS = 20.0  # the channel's next turn waits for it
-RESTART_SECONDS = 90.0  # if the chat's own server may be restarting: no turn can post before it is back
+REPLY_SECONDS = 20.0  # the channel's next turn waits for the reply
+RESTART_SECONDS = 90.0  # if the chat service may be restarting: no turn can post until it's back
 
-MAX_LINES = 3  # that tell people that the inbox is full, on their way in one channel
-MAX_WAITING = 100  # such lines and reactions on their way in all channels
+MAX_LINES = 3  # unsent lines in one channel that say that the inbox is full
+MAX_WAITING = 100  # unsent lines and reactions in all channels
 
 
 def error_line(error: BaseException) -> str:
-    """The error and what to do, in one line. Of the error it names only the kind: its message may hold a path, a key or
-    a person's words. Only the Claude Agent SDK's own name is added: coding agents show it."""
+    """Return the error and what to do, in one line. It has only the kind of error, since the message may contain a
+    path, a key, or a person's words. For coding agents it adds the Claude Agent SDK's name for the error."""
     if not isinstance(error, ModelError):
         return LINES["internal_error"]
     name = _NO_NAME.sub("", error.origin)[:MAX_KIND]
@@ -234,9 +234,9 @@ def error_line(error: BaseException) -> str:
 
 
 async def reply_to_failure(turn: Turn, event: MentionEvent, reason: str, line: str | None) -> Posted | None:
-    """Reply to a person once a minute and channel, and once more if it fails again within the minute; a provider's
-    back-off is reported once in a channel. A reaction is explained once to each person, and once a minute in a channel:
-    more would hold the answers back."""
+    """Reply to a person once a minute in a channel, and once more if it fails again within the minute. A provider's
+    back-off is reported once in a channel. A reaction is explained once to each person, and at most once a minute in a
+    channel, since more posts would delay answers."""
     who = (event.channel_id, event.asked.speaker.id)
     everybody = (event.channel_id, EVERYBODY)
     replies, signs = turn.limits.replies, turn.limits.explanations
@@ -245,7 +245,7 @@ async def reply_to_failure(turn: Turn, event: MentionEvent, reason: str, line: s
         replies.note(*who, FAILED_AGAIN)
         quiet, line = False, ("" if reason == "refused" else FAILED_AGAIN) + (line or LINES[reason])
     explains = reason in MEANINGS and not (quiet or signs.recently(*who, reason) or replies.recently(*everybody))
-    if explains:  # before anything is awaited: other people ask meanwhile
+    if explains:  # noted before any await, since other people may ask meanwhile
         signs.note(*who, reason)
         replies.note(*everybody)
     posted = await post_failure_reply(turn.outlet.sink, event, reason, line=line, quiet=quiet, explains=explains)
@@ -263,10 +263,10 @@ async def post_failure_reply(
     quiet: bool = False,
     explains: bool = False,
 ) -> Posted | None:
-    """Say why there is no answer, in one line or by a reaction; by a reaction alone if `quiet`. A service without
-    reactions shows their emoji as a message. Returns the post.
+    """Explain a missing answer with a line or a reaction; if `quiet`, only with a reaction. On a service without
+    reactions, post the emoji. Return the post. A failure is logged.
 
-    `line` stands in for the reason's line. `explains`: the meaning of the reaction is posted too. A failure is logged.
+    `line` replaces the reason's line. `explains`: the meaning of the reaction is posted too.
     """
     line, key = line or LINES.get(reason), f"{event.id}:excuse"
     ping, asked = event.asked.speaker.id, event.asked.id
@@ -285,22 +285,22 @@ async def post_failure_reply(
             if explains:
                 try:
                     return await sink.post(Post(text=MEANINGS[reason], ping=ping, asked=asked), key)
-                except CannotPost as error:  # nothing is lost: the reaction was given already
+                except CannotPost as error:  # the reaction is there already
                     shown = SIGNS[reason]
-                    log.debug("channel %d: the meaning of %s was not posted: %s", event.channel_id, shown, error.reason)
+                    log.debug("channel %d: cannot explain %s: %s", event.channel_id, shown, error.reason)
     except CannotPost as error:
-        log.warning("channel %d: a failure reply was not posted: %s", event.channel_id, error.reason)
+        log.warning("channel %d: cannot post a failure reply: %s", event.channel_id, error.reason)
     except TimeoutError:
-        log.warning("channel %d: a failure reply was not posted in time", event.channel_id)
+        log.warning("channel %d: posting a failure reply timed out", event.channel_id)
     return None
 
 
 class BusyReplies:
-    """Tells people that the inbox is full; `throttle` is shared with the agent's other failure replies."""
+    """Tell people that the inbox is full; `throttle` is shared with the agent's other failure replies."""
 
     def __init__(self, throttle: ReplyThrottle) -> None:
         self._tasks = BackgroundTasks()
-        self._lines: Counter[int] = Counter()  # on their way, by channel
+        self._lines: Counter[int] = Counter()  # unsent, by channel
         self._throttle = throttle
 
     def reply(self, sink: ChannelSink, event: MentionEvent) -> None:
@@ -310,7 +310,7 @@ class BusyReplies:
         if self._throttle.recently(channel_id, user_id) or self._lines[channel_id] >= MAX_LINES:
             self._tasks.start(sink.react(event.sign_id, HOURGLASS), "busy reply")
             return
-        log.warning("channel %d: a mention was not taken, the inbox is full", channel_id)
+        log.warning("channel %d: the inbox is full; a mention gets no turn", channel_id)
         self._throttle.note(channel_id, user_id)
         self._lines[channel_id] += 1
 

@@ -1,9 +1,8 @@
-"""What a room adds to a turn: its brief, its summary, whose messages are shown, whether its number is still expected.
+"""A room's part in a turn: its brief, its summary, whose messages are shown, and whether it still expects the turn.
 
-Only the coordinator that leads writes a room; here it is read. A turn is taken if its number is the room's plus one and
-the room is active. Nothing is guessed: while Redis is unavailable a turn waits to be admitted, at most until its
-deadline. So no turn is posted twice, and none is lost by it, since the coordinator asks for a number until it is
-posted.
+Only the leading coordinator writes a room; turns read it. A turn is taken if the room is active and the turn's number
+is the room's plus one. While Redis is unavailable, the turn waits until its deadline. So no turn is posted twice, and
+none is lost, since the coordinator asks for a number until it's posted.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ def in_room(event: TurnEvent) -> TypeGuard[InstructionEvent]:
 
 @or_default(None, "turns in rooms wait")
 async def read_room(rooms: RoomStore, event: TurnEvent) -> Room | None:
-    """The room of a turn as it is now; None if there is none, and while Redis is unavailable."""
+    """Return the turn's room; None if there is none, or while Redis is unavailable."""
     return await rooms.read(event.channel_id)
 
 
 def is_expected_turn(room: Room | None, event: TurnEvent) -> bool:
-    """Whether the room waits for this turn; True outside of rooms."""
+    """Return whether the room waits for this turn; True outside of rooms."""
     brief = event.instruction.room if isinstance(event, InstructionEvent) else None
     if brief is None:
         return True
@@ -47,17 +46,14 @@ def is_expected_turn(room: Room | None, event: TurnEvent) -> bool:
 
 
 def ignore_own_lock(outlet: Outlet, room: Room | None) -> None:
-    """Let a member write in a thread that is locked between the breaks for its audience."""
+    """Let a member write in a thread that is only unlocked for its audience during breaks."""
     if room is not None and room.has_slots:
         outlet.sink.ignore_lock()
 
 
 async def admit_to_room(turn: Turn) -> None:
-    """Make sure that the turn's room waits for it. A room that could not be read when the turn was claimed is read as
-    soon as Redis is back; the turn's deadline ends the wait.
-
-    Raises TurnAborted("out_of_turn").
-    """
+    """Make sure that the turn's room waits for it. If the room couldn't be read when the turn was claimed, wait for
+    Redis, at most until the turn's deadline. Raises TurnAborted("out_of_turn")."""
     event, state = turn.event, turn.state
     if in_room(event) and state.room is None:
         state.room = await wait_for_redis(lambda: turn.state.shared.coordination.rooms.read(event.channel_id))
@@ -67,12 +63,9 @@ async def admit_to_room(turn: Turn) -> None:
 
 
 async def check_room(turn: Turn) -> None:
-    """Look at the room once more before the post: it may have been paused while the model thought. While Redis is
-    unavailable the turn is posted, since its deadline has not come and nobody else was asked yet.
-
-    Raises TurnAborted("out_of_turn").
-    """
-    read = or_default(turn.state.room, "rooms are not looked at again before posts")(
+    """Check the room again before the post, since it may have been paused while the model was answering. If Redis is
+    unavailable, the turn is posted: nobody else is asked before its deadline. Raises TurnAborted("out_of_turn")."""
+    read = or_default(turn.state.room, "rooms are not checked again before posts")(
         turn.state.shared.coordination.rooms.read
     )
     if not is_expected_turn(await read(turn.event.channel_id), turn.event):
@@ -80,8 +73,8 @@ async def check_room(turn: Turn) -> None:
 
 
 def next_member(room: Room | None, name: str | None, own: str, inner: Mapping[str, str]) -> str | None:
-    """The key of the member that a model names, also in a sentence; None for the agent itself, nobody, and a name that
-    fits two members. `inner`: agent → the name by which models know it in this channel."""
+    """Return the key of the member that a model names, perhaps in a sentence; None for the agent itself, for nobody,
+    and for a name that fits two members. `inner` maps agents to their names in this channel."""
     if room is None or not name:
         return None
     members = {member.name: inner.get(member.name, member.shown) for member in room.members}
@@ -90,13 +83,13 @@ def next_member(room: Room | None, name: str | None, own: str, inner: Mapping[st
     found = [exact] if exact else calls_in(name, members) or calls_in(name, shown)
     others = [group for group in found if own not in group]
     if others and len(others[0]) > 1:
-        log.info("%s: named nobody for the next turn: %r could be %s", own, name, " or ".join(others[0]))
+        log.info("%s: chose nobody for the next turn: %r could be %s", own, name, " or ".join(others[0]))
     return others[0][0] if others and len(others[0]) == 1 else None
 
 
 def room_turn(given: Instruction | None, inner: Mapping[str, str], names: Mapping[str, str]) -> RoomTurn | None:
-    """The brief of a turn in a room; None outside of rooms. `names` maps agents' keys to shown names, and `inner` to
-    those by which they go in this channel, which then is a member's name too."""
+    """Return the brief of a turn in a room; None outside of rooms. `names` maps agents to their display names, `inner`
+    to their special names in this channel."""
     brief = given.room if given is not None else None
     if given is None or brief is None:
         return None
@@ -113,7 +106,7 @@ def room_turn(given: Instruction | None, inner: Mapping[str, str], names: Mappin
 
 
 def room_entries(entries: Iterable[Entry]) -> list[Entry]:
-    """The messages of members and of people, who are the audience; without those of other bots and webhooks."""
+    """Return the messages from members and from people, who are the audience, without other bots and webhooks."""
     return [
         replace(entry, speaker=replace(entry.speaker, audience=True)) if entry.speaker.kind == "person" else entry
         for entry in entries
@@ -122,8 +115,8 @@ def room_entries(entries: Iterable[Entry]) -> list[Entry]:
 
 
 async def room_summary(turn: Turn, reset: int) -> Summary | None:
-    """The summary that a turn in a room is shown; None if there is none, or it has messages from before the agent's
-    last reset. One with a message that was deleted or hidden since is dropped."""
+    """Return the room's summary; None if there is none, or if it has messages from before the agent's last reset. Drop
+    a summary with messages that were deleted or hidden since."""
     summary = await turn.agent.services.state.context.summaries.read(turn.event.channel_id)
     if summary is None or summary.first <= reset:
         return None

@@ -1,11 +1,10 @@
-"""Claim an agent's turns, take them, settle and report them.
+"""Claim an agent's turns, take them, settle them, and report them.
 
     inbox → claim → take_turn → settle, result on the bus
 
-An event that gets no turn is reported all the same: everything that the coordinator gave gets exactly one result. An
-event that comes twice gets one turn and one result. This process's memory is asked first, so that a repeated
-instruction costs nothing; Redis has the turns of earlier processes, and how far the turns came that did not end. While
-Redis is unavailable there is this process's memory alone.
+Every event from the coordinator gets exactly one result, even if it gets no turn; an event that comes twice gets one
+turn and one result. This process's memory is checked first, so a repeated instruction costs nothing. Redis has the
+turns of earlier processes, and the progress of unfinished turns.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ log = logging.getLogger(__name__)
 
 
 class TurnRunner:
-    """The turns of one agent. `lease` says whether this process holds its lease."""
+    """Run the turns of one agent while this process has its `lease`."""
 
     def __init__(self, agent: Agent, services: Services, channels: AgentChannels, *, lease: AnyLease) -> None:
         self.name = agent.key
         self.registry = TurnRegistry(self.name, services.state)
-        self.hooks: TurnHooks  # set before the first turn: hooks are turns too, run by this
+        self.hooks: TurnHooks  # set before the first turn; hooks are turns too, which this runner runs
         self._agent, self._services, self._channels, self._lease = agent, services, channels, lease
         self._running: dict[str, tuple[TurnEvent, Cancellation]] = {}
 
@@ -66,13 +65,12 @@ class TurnRunner:
         return tuple(event.channel_id for event, _ in self._running.values())
 
     def is_private(self, channel_id: int) -> bool:
-        """Whether the channel is a chat of one person with the agent."""
         view = self._channels.view_of(channel_id)
         return view is not None and view.is_private
 
     async def run(self, event: TurnEvent) -> None:
-        """Run one event's turn, from its lane."""
-        if not self._lease.is_held:  # the agent went to another process while the event waited
+        """Run an event's turn from its lane."""
+        if not self._lease.is_held:  # another process took over the agent while the event waited
             self.registry.forget(event.id)
             return
         event = event.begun(self._services.clock())
@@ -82,7 +80,7 @@ class TurnRunner:
         await self.run_now(event, cancellation)
 
     async def run_now(self, event: TurnEvent, cancellation: Cancellation) -> None:
-        """Run one event's turn beside the lanes: that of a hook. While all bots are paused it runs no further."""
+        """Run an event's turn without a lane, as hooks do, unless all bots are paused."""
         if (silenced := self._silenced(event)) is not None and silenced.kind == "paused":
             cancellation.cancel("stopped")
         self._running[event.id] = (event, cancellation)
@@ -95,7 +93,7 @@ class TurnRunner:
         return self._services.silence.check(self._channels.place(event.channel_id))
 
     async def cancel_waiting(self, event: TurnEvent, reason: str) -> None:
-        """End an event that waited. One that an earlier run began is ended in order, so that its cost is charged."""
+        """End a waiting event. If an earlier run began its turn, that turn is settled, so its cost is charged."""
         cancellation = Cancellation()
         cancellation.cancel(reason)
         await self._run_claimed(event, cancellation)
@@ -106,7 +104,7 @@ class TurnRunner:
                 cancellation.cancel(reason)
 
     async def give_up(self, event: TurnEvent, reason: str) -> None:
-        """End an event without a turn, and report that."""
+        """End an event without a turn. The coordinator is told about events that it waits for."""
         self.registry.keep(event.id, refused(self.name, event.id, reason))
         if event.reports:
             await self.refuse(event.id, reason)
@@ -119,7 +117,7 @@ class TurnRunner:
         await self._services.bus.announce(keys.results(self.name), result)
 
     async def _run_claimed(self, event: TurnEvent, cancellation: Cancellation) -> None:
-        """Claim the turn, take it, and settle it: it is ended and reported in one step in Redis."""
+        """Claim the turn, take it, and settle it; one step in Redis ends and reports it."""
         services, agent, state = self._services, self._agent, TurnState(self._services.state, self.name, event.id)
         if isinstance(event, ReflectionEvent):
             event = replace(event, theme=await self._theme_of_thread(event))
@@ -143,10 +141,10 @@ class TurnRunner:
         former = await self.registry.claim(
             event, state, services.chats.transcripts.of(event.channel_id).newest, request
         )
-        if former == "running":  # it was interrupted and cannot be continued
+        if former == "running":  # it was interrupted and can't be continued
             await self.give_up(event, "interrupted")
             return
-        if isinstance(former, Result):  # it was done before
+        if isinstance(former, Result):  # it has ended before
             if event.reports:
                 self.registry.keep(event.id, former)
                 await self.publish(former)
@@ -160,7 +158,7 @@ class TurnRunner:
         else:
             result = await take_turn(turn)
             if is_proactive(event) and event.person_id is not None and state.posted:
-                # Note whom the post was for, so that this person can end such posts by a reaction.
+                # The post's addressee can end such posts with a reaction.
                 message = ProactiveMessage(event.person_id, self.name, event.reflection.task)
                 await services.state.posts.proactive.note(state.posted, message)
         is_left = result.reason == "not_ours" and result.skipped
@@ -172,11 +170,11 @@ class TurnRunner:
             self.registry.hand_over(event.id)
         await self._notify_owner()
         if state.admitted and not is_left and not is_writing(event):
-            # A process that takes the turn over runs its own hooks around it.
+            # A process that takes over the turn runs its own hooks around it.
             await self.hooks.after(event)
 
     async def _settle(self, event: TurnEvent, result: Result, state: TurnState) -> None:
-        """Settle the turn, and hand its record and words to those who watch."""
+        """Settle the turn, and pass its record and texts to the watchers."""
         record = await settle(self._agent, event, result, state)
         transcript, trace = self._services.chats.transcripts.of(record.channel_id), state.trace
         posts = [entry for message_id in record.posted if (entry := transcript.get(message_id)) is not None]
@@ -190,7 +188,8 @@ class TurnRunner:
         )
 
     async def _theme_of_thread(self, event: ReflectionEvent) -> str:
-        """A background task's theme: a thread's room has one, else the channel above, which only we know."""
+        """Return a background task's theme: of a thread's room, or else of the parent channel, which the coordinator
+        doesn't know."""
         parent = self._channels.place(event.channel_id).parent_id
         if parent is None:
             return event.theme
@@ -203,12 +202,12 @@ class TurnRunner:
             return silent_outlet(self.name, self._services.chats.first.info)
         outlet = await self._channels.outlet_in_scope(event.channel_id)
         if outlet is None and isinstance(event, AutomationEvent):
-            log.warning("%s: skipped %.100r: it does not see channel %d", self.name, event.source, event.channel_id)
+            log.warning("%s: skipped %.100r: it can't see channel %d", self.name, event.source, event.channel_id)
         is_silent = is_writing(event) or (isinstance(event, HookEvent) and event.aside)
         return silent_outlet(self.name, outlet.view) if is_silent and outlet is not None else outlet
 
     async def _notify_owner(self) -> None:
-        """Log what the budgets have to say, and post it in OWNER_CHANNEL_ID if that is set."""
+        """Log the budgets' notices, and post them in OWNER_CHANNEL_ID if that is set."""
         for notice in self._services.state.limits.budgets.notices():
             log.warning("%s", notice)
             outlet = self._channels.outlet_of(self._services.settings.owner_channel_id or 0)
@@ -220,7 +219,7 @@ class TurnRunner:
                     await outlet.sink.post(Post(text=f"⚠️ {notice}."), turn_id)
             except (CannotPost, TimeoutError) as error:
                 reason = error.reason if isinstance(error, CannotPost) else "no time left"
-                log.warning("owner's channel %d: could not post a notice: %s", outlet.view.channel_id, reason)
+                log.warning("owner's channel %d: cannot post a notice: %s", outlet.view.channel_id, reason)
 
 
 class TurnRegistry:
@@ -237,7 +236,7 @@ class TurnRegistry:
         return turn_id in self._turns and self._turns[turn_id] is None
 
     def begin(self, turn_id: str) -> Literal["new", "running"] | Result:
-        """Enter a turn: "new", or "running" if it was entered before, or its result."""
+        """Enter a turn. Return "new", "running" if it was entered before, or its result."""
         if turn_id in self._turns:
             kept = self._turns[turn_id]
             return "running" if kept is None else Result.model_validate_json(kept)
@@ -250,7 +249,7 @@ class TurnRegistry:
         self._turns[turn_id] = result.to_wire()
 
     def refuse_unknown(self, turn_id: str, reason: str) -> None:
-        """Give a turn that has not come to this process the result that it is skipped."""
+        """Keep the result that a turn unknown to this process was skipped."""
         if turn_id not in self._turns:
             self.begin(turn_id)
             self.keep(turn_id, refused(self._agent, turn_id, reason))
@@ -259,22 +258,22 @@ class TurnRegistry:
         self._turns.pop(turn_id, None)
 
     def hand_over(self, turn_id: str) -> None:
-        """Leave a turn to another process: it stays open until one claims it."""
+        """Leave a turn open for another process to claim."""
         self.forget(turn_id)
         self._state.turns.forget(self._agent, turn_id)
 
     async def close(self, turn_ids: Sequence[str]) -> None:
-        """End turns that never begin, since another one answers their messages, for all later runs of the program."""
+        """End turns that never begin, since another turn answers their messages. Later runs know it, too."""
         results = {turn_id: refused(self._agent, turn_id, "superseded").to_wire() for turn_id in turn_ids}
         await self._state.turns.close(self._agent, results)
 
     async def claim(
         self, event: TurnEvent, state: TurnState, after: int = 0, request: LimitRequest | None = None
     ) -> Literal["running"] | Result | None:
-        """Claim a turn right before it is taken, and put into `state` what an earlier run saved of it.
+        """Claim a turn right before it's taken, and load an earlier run's progress into `state`.
 
-        If it cannot be taken, the answer is that of `begin`, over all processes. `after` is the channel's newest
-        message; a new turn makes its `request` to the limits in the same step.
+        If it can't be taken, return "running" or its result, known from any process. `after` is the channel's newest
+        message; a new turn sends its `request` to the limits in the same step.
         """
         saved = save_event(event, after)
         claim, verdict = await self._state.turns.begin(self._agent, event.id, event.deadline, saved, request)
@@ -289,7 +288,7 @@ class TurnRegistry:
             state.begin(request, verdict)
             return None
         if claim.state == "left":
-            log.info("%s: continuing turn %s of an earlier run", self._agent, event.id)
+            log.info("%s: continuing turn %s from an earlier run", self._agent, event.id)
             state.resume_from(claim)
             return None
         return "running"

@@ -1,4 +1,4 @@
-"""One search of the web before an answer: who makes it, and what the model is told about it."""
+"""The web search before an answer: who makes it, and what the model is told about it."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ NOTHING_NEW = "The web search failed ({reason}), so you don't know of anything n
 
 
 class SearchFirst:
-    """The one search before an answer to a person, if the option `always_search` is on, and before a message that
-    nobody asked for.
+    """The one search before an unprompted message, and before an answer to a person if `always_search` is on.
 
-        the model's maker searches once, if it can be asked to                 ─┐
-        the model calls web_search: its first search is made, others refused    ├─ answer
-        it can do neither: the program searches with the words of the question  │
-        it answered without: the program searches so, and asks once more       ─┘
+        the model's provider searches once, if it can                           ─┐
+        the model calls web_search: the first call is made, others are refused   ├─ answer
+        it can do neither: the program searches with the words of the question   │
+        it answered without a search: the program searches, and asks again      ─┘
 
-    So an answer without a search is one for which neither time nor money was left, or whose question has no words that
-    a search engine may get. A failed search is reported to the model, so that its answer is honest. Beside the search a
-    picture may be looked for (`search_pictures`).
+    The search is skipped if time or budget has run out, or if a search engine may get none of the question's words.
+    The model is told about a failed search, so that its answer is honest. During the search, the program may look for a
+    picture (`search_pictures`).
 
-    `made`: it was made, or was tried and failed. `offered`: the model can make it. `before`: what it brought in an
-    earlier run of the program, which a crash ended.
+    `made`: the search was made, or failed. `offered`: the model can make it. `before`: its result in an earlier run of
+    the program that crashed.
     """
 
     def __init__(self, turn: Turn, mode: AnswerMode) -> None:
@@ -55,7 +54,7 @@ class SearchFirst:
         self.before = next((one.output for one in kept if one.name == WEB_SEARCH and not one.is_error), None)
         self.asked = words_of_asker(context)
         self._turn, self._mode, self._native = turn, mode, False
-        # the words that the turn answers, or that its task is about
+        # the text that the turn answers, or that its task is about
         task = context.task.errand.query if context.task.errand is not None else ""
         self._question = context.task.target.text if context.task.target is not None else task
         self._failed = FAILED if context.task.errand is None else NOTHING_NEW
@@ -64,7 +63,7 @@ class SearchFirst:
         self._pictures = toolset.pictures if wants_picture and toolset is not None else None
 
     def within(self, box: Toolbox) -> Toolbox:
-        """The box in which web_search works once."""
+        """Return the toolbox with a web_search that works once."""
         model = self._turn.model
         known = profile_named(model.name)
         by_maker = bool(known.search) and (known.tools_with_search or not len(box))
@@ -73,8 +72,7 @@ class SearchFirst:
         return {name: OneSearch(tool, self) if name == WEB_SEARCH else tool for name, tool in box.items()}
 
     def limit(self, prompt: Prompt) -> Prompt:
-        """The prompt by which the model searches once. Words that come before our search are not shown while they
-        grow."""
+        """Limit the prompt to one search. If the program may still have to search, the growing answer isn't shown."""
         if self.made:
             return replace(prompt, search=False)
         if not self._native:
@@ -87,10 +85,11 @@ class SearchFirst:
         self.made = self.made or bool(reply.usage.searches or reply.sources)
 
     async def search(self, tools: ToolUse, own_words: str | None = None) -> str | None:
-        """Search with these words, or the question's. Returns what to tell the model; None if nothing can be asked."""
+        """Search with these words, or the question's. Return a text for the model; None if there are no usable
+        words."""
         query = without_private(own_words or self._question, asked=self.asked)[:MAX_QUERY].strip()
         if not query:
-            log.info("%s: not searched, the question has no words for it", self._turn.agent.key)
+            log.info("%s: no search was made: the question has no usable words", self._turn.agent.key)
             return None
         self.made = True
         found = self.before
@@ -102,7 +101,7 @@ class SearchFirst:
             if result.is_error:
                 return self._failed.format(reason=result.text)
             found = result.text
-        # Off the margin, without what could pass for a message or is seen by nobody: these are strangers' words.
+        # Indented, and without imitated messages or invisible characters, since these are strangers' words.
         return FOUND.format(found="\n".join(f"{INDENT}{line}" for line in words(found).splitlines()))
 
     def look_for_picture(self, query: str) -> None:
@@ -113,7 +112,7 @@ class SearchFirst:
 
 @dataclass(frozen=True, slots=True)
 class OneSearch:
-    """web_search, of which a turn has one. A query that may not be asked, or has wrong arguments, does not count."""
+    """A web_search that works once in a turn. A refused query or wrong arguments don't use it up."""
 
     tool: RunnableTool
     first: SearchFirst
@@ -136,13 +135,13 @@ class OneSearch:
 
 
 def found_pages(records: Sequence[ToolRecord]) -> list[Source]:
-    """The pages that a turn's searches found, best first."""
+    """Return the pages that a turn's searches found, best first."""
     outputs = (one.output for one in records if one.name == WEB_SEARCH and not one.is_error)
     return [page for output in outputs if output for page in pages_in(output)]
 
 
 def fallback_source(text: str | None, pages: Sequence[Source]) -> tuple[Source, ...]:
-    """The page to show below a text without the address of a page: the first whose site it names, else the first."""
+    """Return the page to show below a text without a link: the first page whose site it names, or else the first."""
     if not text or not pages or any(page.url.rstrip("/") in text for page in pages):
         return ()
     said = text.casefold()

@@ -1,10 +1,10 @@
 """Show an answer to a person while it is written, if the option `stream` is on.
 
-    model's text so far ─ read: the words in it ─ certain_part: those that are certain ─ sink.streaming(...)
+    model's output so far ─ read: the text in it ─ certain_part: its final part ─ sink.streaming(...)
 
-Text on the way passes the same cleaning as the final post. The beginning of a mark is held back until it is clear
-whether it belongs to the words, and a row of a table until it is whole. The whole answer is cleaned once more and
-completes the post (actions.py). A turn that ends without a post withdraws what has grown (turn.py).
+Growing text is cleaned like the final post. The beginning of a possible mark is held back until it's clear, and a table
+row until it's complete. The whole answer is cleaned again and completes the post (actions.py). A turn that ends without
+a post deletes the growing text (turn.py).
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from agentic.llm.markup import strip_markup
 from agentic.turn.cleaning import clean_text, settled_lines
 from agentic.turn.progress import Turn
 
-STEP = 16  # characters that must have come before the words are cleaned again
-STEPS = 25  # or this part of what has come already, since everything is read again
-MAX_MARK = 32  # characters by which a mark is known
+STEP = 16  # new characters before the text is cleaned again
+STEPS = 25  # or this fraction of the text, since all of it is read again
+MAX_MARK = 32  # characters that identify a mark
 
-# The first characters of what the transcript alone has (cleaning.py), perhaps with all that follows.
+# The beginning of marks that only the transcript has (cleaning.py).
 _TRANSCRIPT_MARK = re.compile(r"\[(?:msg:|note:|tool\]|system\]|reactions:|posted image:)", re.IGNORECASE)
-_OTHER_FORM = ("{", "[", "```")  # perhaps a tool call, or a block that holds one
+_OTHER_FORM = ("{", "[", "```")  # perhaps a tool call, or a block with one
 
 Take = Callable[[str], None]
 
 
 def certain_part(text: str, names: Collection[str] = (), prompt: Collection[str] = ()) -> str:
-    """The part of a growing text that may be shown; `names` and `prompt` as `clean_text` takes them."""
+    """Return the part of a growing text that may be shown; `names` and `prompt` are those of `clean_text`."""
     if text.lstrip().startswith(_OTHER_FORM):
         return ""
     text = strip_markup(text, growing=True)
     mark = _TRANSCRIPT_MARK.search(text)
-    if mark is None:  # one may have begun at the end
+    if mark is None:  # a mark may begin at the end
         begun = text.rfind("[", max(0, len(text) - MAX_MARK))
         text = text[:begun] if begun >= 0 and "]" not in text[begun:] else text
     else:
@@ -49,13 +49,13 @@ def certain_part(text: str, names: Collection[str] = (), prompt: Collection[str]
 
 
 class StreamFilter:
-    """Pass a model's growing answer to its post. One for a turn, however often its model is asked."""
+    """Pass a model's growing answers to the turn's post."""
 
     def __init__(self, grow: Take, names: Collection[str]) -> None:
         self._grow, self._names = grow, names
 
     def listener(self, read: Callable[[str], str], prompt: Collection[str] = ()) -> Take:
-        """A listener for one completion. `read` finds the words in what the model has written so far."""
+        """Return a listener for one completion. `read` finds the text in the output so far."""
         taken = 0
 
         def take(raw: str) -> None:
@@ -70,7 +70,7 @@ class StreamFilter:
 
 @asynccontextmanager
 async def streamed(turn: Turn, options: Options, names: Collection[str]) -> AsyncIterator[StreamFilter | None]:
-    """A filter into the turn's growing post; None if nobody waits, or the answer is posted when it is whole."""
+    """Yield a filter into the turn's growing post; None if nobody waits, or the option `stream` is off."""
     event = turn.event
     if not (options.stream and event.forced):
         yield None

@@ -3,10 +3,9 @@
     messages   1 ············ upto | first of the windows ········ newest
                summary, merged     | window: grows until it is too deep, then the next summary moves `upto`
 
-All members of a room are shown the same summary, and their windows begin after it, so the summary decides where they
-are cut: the prompt stays the same, to the byte, from one summary to the next. A turn that has posted makes the next
-one, shortly before the first window would have to be cut. Without a cheap model, or if it fails, windows are cut as
-in any channel.
+All members of a room see the same summary, and their windows begin after it, so until the next summary the beginning of
+the prompt doesn't change. A turn that posted makes the next summary shortly before the first window would be cut.
+Without a cheap model, or if it fails, windows are cut as in any channel.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from agentic.turn.view import TurnView, is_gone
 from agentic.wire.reasons import TurnAborted
 
 LEAD = 2  # messages before a window would be cut
-SECONDS = 15.0  # the room's next turn waits for it
+SECONDS = 15.0  # the room's next turn waits for the summary
 MIN_SECONDS = 3.0
 MESSAGE_CHARACTERS = 600
-INPUT_CHARACTERS = 24_000  # of messages; of more the newest
+INPUT_CHARACTERS = 24_000  # of the newest messages
 MAX_CHARACTERS = 1_800
 SYSTEM = (
     "You take notes on a conversation in a chat room, for members who can no longer see these messages. Write who holds"
@@ -51,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 async def summarize(turn: Turn, view: TurnView) -> None:
-    """Make the next summary of the turn's room, if it is due. A failure is logged once a room."""
+    """Make the next summary of the turn's room if it's due. A failure is logged once for each room."""
     cheap = turn.agent.services.models.cheap
     if cheap is None or cheap.rests or view.context.task.closing:
         return
@@ -70,7 +69,7 @@ async def _summarize(turn: Turn, view: TurnView, cheap: CheapModel, seconds: flo
     thread_id, transcript = turn.event.channel_id, turn.outlet.view.transcript
     kept = await store.read(thread_id)
     former = kept if kept is not None and kept.first > view.reset else None
-    # The room's messages as far as they are known, as its members are shown them.
+    # The room's known messages, as its members see them.
     known = prepare_entries(room_entries(after(transcript.entries(), view.reset)), view.names)
     old = falling_out(known, former, Depth.of(view.options))
     if not old:
@@ -90,7 +89,7 @@ async def _summarize(turn: Turn, view: TurnView, cheap: CheapModel, seconds: flo
     reply = await call_model(turn, summary_prompt(used, former, turn, seconds), kind="summary", cheap=cheap)
     text = clean_prose(reply.text)
     if text is None:
-        _report(turn, "it wrote none")
+        _report(turn, "the model wrote none")
         return
     used_ids = [unit.id for entry in used for unit in entry.units]
     if any(is_gone(message_id, transcript) for message_id in used_ids):
@@ -108,7 +107,7 @@ async def _summarize(turn: Turn, view: TurnView, cheap: CheapModel, seconds: flo
 
 
 def falling_out(entries: Sequence[Entry], former: Summary | None, depth: Depth) -> Sequence[Entry]:
-    """The messages since the former summary that a window of this depth will soon not hold; none before it is full."""
+    """Return the messages since the last summary that will soon leave a window of this depth; none before it's full."""
     since = [entry for entry in entries if former is None or entry.id > former.upto]
     if depth.allows((*since, *since[-LEAD:])):
         return ()
@@ -142,4 +141,4 @@ def _report(turn: Turn, why: object) -> None:
     failed, thread_id = turn.agent.failed_summaries, turn.event.channel_id
     if thread_id not in failed:
         failed.add(thread_id)
-        log.warning("room %d: no summary was made, its members see less: %s", thread_id, why)
+        log.warning("room %d: cannot make a summary: %s; its members see less", thread_id, why)

@@ -1,10 +1,10 @@
-"""The tools of a turn: which are offered, how they run around the model, what is kept and shown of their calls.
+"""The tools of a turn: which tools the model gets, how they run, and where their calls are saved and shown.
 
     options, model ─ toolbox_of ─ agentic.tools.loop ┬─ records (ToolRecords), for later contexts (history.py)
-                                                   └─ a post by webhook, if the option `tool_output_visible` is on
+                                                     └─ a webhook post, if the option `tool_output_visible` is on
 
-A loop that a crash cut off begins again: only the last answer is saved (progress.py). The results of its first run are
-in the records, so no call that succeeded is run twice.
+After a crash a tool loop starts again, since only the final answer is saved (progress.py). The results of the first run
+are in the records, so no successful call runs twice.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from agentic.turn.chat_mode import AnswerMode
 from agentic.turn.progress import Turn
 from agentic.turn.view import TurnView
 
-LATELY = 20  # messages in which a person may have named an address that they ask about
-REPAIR_CHARACTERS = 8_000  # of each result, if an answer is asked for once more
+RECENT_MESSAGES = 20  # in which a person may have named an address that they ask about
+REPAIR_CHARACTERS = 8_000  # of each result, if the model is asked again
 
 
 def searches_itself(model_name: str) -> bool:
-    """Whether the model has a web search of its own that works beside other tools."""
+    """Return whether the model has its own web search, and it works together with other tools."""
     known = profile_named(model_name)
     return bool(known.search) and known.tools_with_search
 
 
 def toolbox_of(turn: Turn, view: TurnView, *, prefilled: bool = False) -> Toolbox:
-    """The agent's tools in this channel; none in a conversation's last turn. In prefill mode calls are words: any model
-    can make them, and none searches by itself. Of our tools a model with its own loop gets its memory alone."""
+    """Return the agent's tools in this channel; none in a conversation's last turn. In prefill mode any model can call
+    tools, since calls are text, and no model searches by itself. A coding agent only gets its memory."""
     agent, options, model = turn.agent, view.options, turn.model
     takes_any = not prefilled if model.runs_own_tools else prefilled or profile_named(model.name).tools
     if view.context.abilities.frugal or not options.max_tool_depth or not takes_any:
@@ -44,23 +44,23 @@ def toolbox_of(turn: Turn, view: TurnView, *, prefilled: bool = False) -> Toolbo
     box = agent.toolbox(options.tools, searches=not prefilled and searches_itself(model.name))
     if model.runs_own_tools:
         return {name: tool for name, tool in box.items() if name == MEMORY}
-    # A room's members see its thread alone: they may not look back beyond their window.
+    # A room's members see only its thread, so they can't search older messages.
     can_recall = options.recall and view.context.talk.room is None and agent.services.record.memory.is_here
     return box if can_recall else {name: tool for name, tool in box.items() if name != RECALL}
 
 
 def words_of_asker(context: PromptContext) -> str:
-    """What the person whom the turn answers wrote lately, one message a line."""
+    """Return the recent messages of the person that the turn answers, one per line."""
     target = context.task.target
     if target is None or target.speaker.kind != "person":
         return ""
-    lately = context.window.entries[-LATELY:]
-    said = [entry.text for entry in lately if entry.speaker.id == target.speaker.id and entry.id != target.id]
+    recent = context.window.entries[-RECENT_MESSAGES:]
+    said = [entry.text for entry in recent if entry.speaker.id == target.speaker.id and entry.id != target.id]
     return "\n".join((*said, target.text))
 
 
 class ToolUse:
-    """Run the tools of one turn. Calls of the mode's tools, those of the turn itself, are neither saved nor shown."""
+    """Run the tools of one turn. Calls of the mode's own tools are neither saved nor shown."""
 
     def __init__(self, turn: Turn, mode: AnswerMode) -> None:
         self._turn, self._mode, self._view = turn, mode, mode.view
@@ -68,7 +68,7 @@ class ToolUse:
         self._records: dict[str, ToolRecord] = {}
 
     def loop(self, prompt: Prompt) -> ToolLoop:
-        """Return the loop in which the model is asked, beginning with this prompt."""
+        """Return the loop that asks the model, starting with this prompt."""
         box, context, model = self.box, self._context(), self._turn.model
         if self._mode.tools and not model.runs_own_tools:
             box, _ = collect_tools((*self._mode.tools, *box.values()))
@@ -82,23 +82,23 @@ class ToolUse:
         )
 
     async def call(self, tool: RunnableTool, call: ToolCall) -> ToolResult:
-        """Run a call that the program makes by itself; it is kept and shown as those of the model."""
+        """Run a call that the program makes itself; it's saved and shown like the model's calls."""
         context = self._context()
         (result,) = await self._runner({tool.spec.name: tool}, context, context.deadline, self.records).run((call,))
         return result
 
     def _runner(self, box: Toolbox, context: ToolContext, ends: float, earlier: Sequence[ToolRecord]) -> CallRunner:
-        return CallRunner(box, context, LoopLimits(), self._seen, self._turn.agent.now, ends, earlier)
+        return CallRunner(box, context, LoopLimits(), self._note, self._turn.agent.now, ends, earlier)
 
     @property
     def results(self) -> str:
-        """The results of the tools by now, in words; "" for none."""
+        """The results so far as text; "" without any."""
         key = self._turn.agent.key
         return "\n".join(record_text(key, record, REPAIR_CHARACTERS) for record in self.records)
 
     @property
     def records(self) -> Sequence[ToolRecord]:
-        """The turn's calls by now, those of an earlier run of the program first."""
+        """The turn's calls so far, including an earlier run's."""
         return tuple(({record.id: record for record in calls_before(self._turn)} | self._records).values())
 
     def _context(self) -> ToolContext:
@@ -119,14 +119,14 @@ class ToolUse:
             fit=lambda picture: agent.services.chats.attachments.fitted(picture, self._turn.model.image_limits),
         )
 
-    def _seen(self, event: ToolEvent) -> None:
+    def _note(self, event: ToolEvent) -> None:
         record, agent = event.record, self._turn.agent
         if any(tool.spec.name == record.name for tool in self._mode.tools):
             return
         self._turn.state.trace.tool(event)
         self._turn.state.trace.brought(event.people, event.messages)
         self._records[record.id] = record
-        if record.name == RECALL:  # others' words, which a deletion or /forget me would have to find again
+        if record.name == RECALL:  # it has other people's words, which a deletion or /forget me would have to find
             return
         if agent.tool_records is not None:
             agent.tool_records.add(record)
@@ -135,7 +135,7 @@ class ToolUse:
 
 
 def calls_before(turn: Turn) -> Sequence[ToolRecord]:
-    """The calls of this turn that are kept: by an earlier run of the program, or before its question was edited."""
+    """Return this turn's saved calls, from an earlier run or from before its question was edited."""
     agent, event = turn.agent, turn.event
     if agent.tool_records is None:
         return ()

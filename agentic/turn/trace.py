@@ -1,10 +1,8 @@
-"""Follow one turn: where its time goes, which models and tools it calls, and with what words.
+"""Trace one turn: how long its phases take, and which models and tools it calls with which texts.
 
-A trace changes nothing of its turn and raises nothing. It keeps references to the values that the turn has anyway;
-RecordedWords makes entries of the record out of them in a thread, after the turn has ended. `quoted_in` finds everybody
-whose words a prompt has: so that a message that is deleted, or a person who is forgotten, goes from the record too.
-
-Watchers of turns are the record's writer, notices for the console, and telemetry. No turn waits for any of them.
+A trace doesn't change its turn and never raises. It only references the turn's own values; RecordedWords turns them
+into record entries in a thread, after the turn has ended. `quoted_in` finds everybody whose words a prompt has, so that
+deleted messages and forgotten people can be removed from the record.
 """
 
 from __future__ import annotations
@@ -57,8 +55,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """The sources of a prompt. `quoted`: messages beside those of the window, by id, with their authors (None: an
-    agent); `people`: those whose words are in it outside of messages, as in an agent's notes."""
+    """The sources of a prompt. `quoted` maps further messages outside the window to their authors (None: an agent).
+    `people` are the authors of other words in it, for example in an agent's notes."""
 
     context: PromptContext
     quoted: Mapping[int, int | None] = field(default_factory=dict)
@@ -67,8 +65,8 @@ class Sources:
 
 @dataclass(slots=True, kw_only=True)
 class ModelCall:
-    """One call of a model. `error` is the kind of error that it ended by, "cancelled" where its turn was cancelled.
-    `usage` is what was charged for it, also then."""
+    """One call of a model. `error` is the kind of error that ended it, "cancelled" if its turn was canceled. `usage` is
+    charged even then."""
 
     kind: CallKind
     model: str  # provider/model
@@ -79,7 +77,7 @@ class ModelCall:
     seconds: float = 0.0
     usage: Usage = NO_USAGE
     reply: Reply | None = None
-    decision: Mapping[str, Any] | None = None  # what the turn read in the reply
+    decision: Mapping[str, Any] | None = None  # parsed from the reply
     error: str | None = None
 
     def record(self, number: int) -> CallRecord:
@@ -92,9 +90,9 @@ class ModelCall:
 
 @dataclass(slots=True)
 class TurnTrace:
-    """The trace of one turn. `clock` gives unix seconds. `sources`: of the next call's prompt; `picture`: the one that
-    was posted; `earlier`: the usage of the turn before this process resumed it; `searches`: query and output of
-    web_search, by the number of the call."""
+    """The trace of one turn. `clock` returns unix seconds. `sources` are those of the next call's prompt, `picture` is
+    the posted picture, and `earlier` the turn's usage before this process resumed it. `searches` has the query and the
+    output of each web_search, by the number of the call."""
 
     clock: Callable[[], float] = time.time
     calls: list[ModelCall] = field(default_factory=list)
@@ -110,7 +108,7 @@ class TurnTrace:
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
-        """Count the time within for this phase; the time within a further one in it counts for that one."""
+        """Add the time in this block to the phase, without the time in nested phases."""
         self._count()
         depth = len(self._within)
         self._within.append(name)
@@ -121,7 +119,7 @@ class TurnTrace:
             del self._within[depth:]
 
     def _count(self) -> None:
-        """Count the time since the last time for the phase that it was spent in."""
+        """Add the time since the last call to the current phase."""
         now = self.clock()
         if self._within:
             self.add(self._within[-1], now - self._since)
@@ -134,8 +132,7 @@ class TurnTrace:
     def call(
         self, model: str, prompt: Prompt, history: Sequence[Message] = (), *, kind: CallKind = "text"
     ) -> Iterator[ModelCall]:
-        """Follow a call of the model `provider/model`, from its beginning to its reply or error. The time of a picture
-        is that of the post."""
+        """Trace a call of the model `provider/model` until its reply or error. A picture's time is part of posting."""
         is_picture = kind == "picture"
         sources = None if is_picture else self.sources
         call = ModelCall(kind=kind, model=model, prompt=prompt, history=history, sources=sources)
@@ -151,18 +148,18 @@ class TurnTrace:
                 call.seconds = max(0.0, self.clock() - call.at)
 
     def decided(self, decision: Mapping[str, Any]) -> None:
-        """The last reply was read as this decision."""
+        """Note the decision parsed from the last reply."""
         if self.calls:
             self.calls[-1].decision = decision
 
     def brought(self, people: frozenset[int], messages: Sequence[int]) -> None:
-        """A tool has brought words of these people, from these messages: further prompts have them."""
+        """Note that a tool returned words of these people from these messages, which later prompts have."""
         if self.sources is not None and (people or messages):
             quoted = {**self.sources.quoted, **dict.fromkeys(messages)}
             self.sources = replace(self.sources, quoted=quoted, people=self.sources.people | people)
 
     def tool(self, event: ToolEvent) -> None:
-        """A call of a tool began, or has its result. Several may run at once."""
+        """Note that a tool call began or ended. Several may run at once."""
         record, known = event.record, self._tools.get(event.record.id)
         if event.kind == "call":
             self._tools[record.id] = ToolCallRecord(n=len(self._tools), name=record.name[:MAX_NAME], at=record.at)
@@ -200,7 +197,7 @@ class TurnTrace:
 
     @property
     def tool_records(self) -> tuple[ToolCallRecord, ...]:
-        """In order; a call that was cut off with its turn is an error."""
+        """The tool calls in order; a call that was cut off is an error."""
         return tuple(
             record.model_copy(update={"error": True}) if key in self._tools_running else record
             for key, record in self._tools.items()
@@ -209,8 +206,9 @@ class TurnTrace:
 
 @dataclass(frozen=True, slots=True)
 class RecordedWords:
-    """The words of a turn that ended. `made` are its calls; `picture` belongs to the last of `posted`, the messages of
-    the agent; `room` has what is new in its room; `asked` are the trace's searches. The methods are for a thread."""
+    """The texts of an ended turn, for the record. `made` are its calls, `posted` its messages, of which the last has
+    the `picture`, `room` has the news of its room, and `asked` are the trace's searches. Call the methods in a
+    thread."""
 
     record: TurnRecord
     made: Sequence[ModelCall]
@@ -233,8 +231,8 @@ class RecordedWords:
         return total + drawn + 500 * len(heard) + sum(map(len, heard))
 
     def calls(self) -> list[CallWords]:
-        """Those of the agent's own model. Pictures are left out, since the decision before one says what was to be
-        drawn, and so are the cheap model's calls, which repeat what the others have."""
+        """Return the calls of the agent's own model. Pictures are left out, since the decision has their descriptions;
+        so are the cheap model's calls, whose texts are in the other calls."""
         return [call_words(self.record, n, call) for n, call in enumerate(self.made) if call.kind == "text"]
 
     def searches(self) -> list[SearchWords]:
@@ -277,7 +275,7 @@ class RecordedWords:
 
 
 def call_words(record: TurnRecord, number: int, call: ModelCall) -> CallWords:
-    """All that the prompt of a call had, but its pictures. Not validated: a half emoji must not cost the entry."""
+    """Return the prompt of a call without its pictures. It isn't validated, since half an emoji would be refused."""
     prompt, reply, sources = call.prompt, call.reply, call.sources
     persona = persona_part(sources.context) if sources is not None else ""
     return CallWords.model_construct(
@@ -312,8 +310,8 @@ def call_words(record: TurnRecord, number: int, call: ModelCall) -> CallWords:
 
 
 def options_of(prompt: Prompt, reply: Reply | None = None) -> dict[str, Any]:
-    """The other fields of a prompt, as JSON, if they are not the default; `pictures` is their number. The labels are
-    those with which a stand-in gives the same reply again."""
+    """Return the prompt's other fields as JSON, without default values; `pictures` is their number. A scripted model
+    repeats its reply for the same `labels`."""
     found = {name: value for name in _OPTIONS if (value := getattr(prompt, name)) != getattr(_PLAIN, name)}
     if prompt.pictures:
         found["pictures"] = len(prompt.pictures)
@@ -339,8 +337,8 @@ def options_of(prompt: Prompt, reply: Reply | None = None) -> dict[str, Any]:
 
 
 def quoted_in(sources: Sources) -> dict[int, int | None]:
-    """The messages that a prompt shows, with their authors, and the people whose words stand outside of messages: in
-    the agent's notes, and in the results of tools that were called for them."""
+    """Map the messages in a prompt to their authors. People whose words are in it outside of messages, in the agent's
+    notes or in results of tools that were called for them, are included under their negative id."""
     context, people = sources.context, set(sources.people)
     entries: list[Heard] = []
     for block in context.window.laid:
@@ -355,14 +353,14 @@ def quoted_in(sources: Sources) -> dict[int, int | None]:
 
 
 def small(picture: Picture) -> Picture | None:
-    """The picture as it is recorded: scaled down. None for one that cannot be."""
+    """Return the picture scaled down for the record; None if it can't be."""
     try:
         return picture if fits(picture, RECORDED) else scale(picture.data, RECORDED)
     except FetchRefused as error:
-        log.warning("a posted picture is not recorded: %s", error)
+        log.warning("cannot record a posted picture: %s", error)
         return None
 
 
 def authors(entries: Iterable[Heard]) -> dict[int, int | None]:
-    """The channel's messages behind these entries, with their authors, None for an agent."""
+    """Map the messages in these entries to their authors, None for an agent."""
     return {unit.id: None if unit.speaker.kind == "agent" else unit.speaker.id for unit in units_of(entries)}

@@ -2,10 +2,9 @@
 
     event → limits → context → model ⇄ tools → decision → actions → result
 
-`take_turn` knows an agent and an outlet, never a cog or a bot account. It ends in exactly one Result, whatever happens
-on the way; agentic.wire.reasons has the reasons of results that posted nothing. Most turns ask their limits in the step
-that claims them (runner.py), so that a turn begins in one step in Redis, as it ends in one. Any other turn asks in
-`admit`.
+`take_turn` knows an agent and an outlet, never a cog or a bot account. Whatever happens, it ends in exactly one Result;
+agentic.wire.reasons lists why a turn may have posted nothing. Most turns ask their limits in the step that claims them
+(runner.py), so that a turn begins with one step in Redis and ends with one. Other turns ask in `admit`.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ from agentic.wire.reasons import TurnAborted
 
 log = logging.getLogger(__name__)
 
-WITHDRAW_SECONDS = 10.0  # the failure reply comes after it
+WITHDRAW_SECONDS = 10.0  # the failure reply waits for it
 
 _FAILURES: Mapping[type[ModelError], str] = {Refused: "refused", SessionLost: "session_lost"}
 
 
 async def take_turn(turn: Turn) -> Result:
-    """Take the turn, or continue it, and return how it ended. Raises nothing but CancelledError."""
+    """Take or continue the turn, and return its result. Raises nothing but CancelledError."""
     agent, event, state = turn.agent, turn.event, turn.state
     began = agent.now()
     state.guild_id, state.asked_by = turn.outlet.view.guild_id, event.person_id
@@ -68,7 +67,7 @@ async def take_turn(turn: Turn) -> Result:
         state.end(turn.cancellation.reason)
     done = state.done
     if done.is_nothing and state.admitted and event.cools_down and done.reason != "not_ours":
-        await turn.limits.release_cooldown(event.channel_id)  # nothing was answered, so the next question may come
+        await turn.limits.release_cooldown(event.channel_id)  # nothing was answered, so the next question may be asked
     state.posted = done.message_ids
     with state.trace.phase("posting"):
         if done.message_id is None:
@@ -80,13 +79,13 @@ async def take_turn(turn: Turn) -> Result:
     prices = turn.model.prices
     state.model = state.spending.total.model or f"{prices.provider}/{prices.model}"
     state.seconds = agent.now() - began
-    # The result need not wait for the log.
+    # The result doesn't wait for the log.
     asyncio.get_running_loop().call_soon(log_turn, agent.key, event, state)
     return result_of(agent.key, event.id, done, state.spending.total)
 
 
 def abandoned_result(agent: Agent, event: TurnEvent, state: TurnState, reason: str) -> Result:
-    """The result of a turn that is not continued: what it has posted and cost by now."""
+    """Return the result of a turn that isn't continued, with its posts and costs so far."""
     state.end(reason)
     state.model, state.posted = state.spending.total.model, state.done.message_ids
     log_turn(agent.key, event, state)
@@ -94,8 +93,7 @@ def abandoned_result(agent: Agent, event: TurnEvent, state: TurnState, reason: s
 
 
 async def _run_with_deadline(turn: Turn) -> str | None:
-    """Run the steps to their end, whatever that is. Return the line for a person, if the cause of a failure is known
-    better than its reason says."""
+    """Run the steps, and set the reason if they fail. Return a line for the person if it says more than the reason."""
     seconds = min(turn.event.deadline - turn.agent.now(), LONGEST_TURN)
     line = None
     try:
@@ -107,14 +105,14 @@ async def _run_with_deadline(turn: Turn) -> str | None:
     except (TurnAborted, CannotPost) as error:
         reason = error.reason
     except UnreadableDecision as error:
-        log.warning("%s: no decision in the model's answer: %s", turn.agent.key, error.reason)
+        log.warning("%s: cannot read the model's answer: %s", turn.agent.key, error.reason)
         reason = "unreadable"
     except ModelError as error:
         log.warning("%s: %s", turn.agent.key, error)
         reason = _FAILURES.get(type(error), "model_failed")
         line = error_line(error) if reason == "model_failed" else None
     except Exception as error:
-        # The outermost edge of a turn, which must have a result.
+        # This is the outermost edge of a turn, which must have a result.
         log.exception("%s: turn %s failed", turn.agent.key, turn.event.id)
         reason, line = "internal_error", error_line(error)
     turn.state.end(reason)
@@ -122,10 +120,7 @@ async def _run_with_deadline(turn: Turn) -> str | None:
 
 
 async def run_steps(turn: Turn) -> None:
-    """Take every step of a turn in order; its state has what is done.
-
-    Raises TurnAborted, CannotPost, UnreadableDecision, and ModelError.
-    """
+    """Take every step of a turn in order. Raises TurnAborted, CannotPost, UnreadableDecision, and ModelError."""
     event, state = turn.event, turn.state
     if is_writing(event):
         if turn.model.runs_own_tools:  # a coding agent would run its own tools on what people wrote
@@ -148,7 +143,7 @@ async def run_steps(turn: Turn) -> None:
             decision = await decide(turn, view)
             check_question(turn)
             if wording(event, turn.outlet.view.transcript) != view.wording and await can_ask_again(turn):
-                log.info("%s: asking once more, the question was edited", turn.agent.key)
+                log.info("%s: the question was edited; asking again", turn.agent.key)
                 await _withdraw(turn)
                 view = await build_view(turn)
                 decision = await decide(turn, view)
@@ -173,7 +168,7 @@ async def run_steps(turn: Turn) -> None:
 
 
 async def admit(turn: Turn) -> None:
-    """Take the turn from its limits, unless the step that claimed it did. A conversation's last turn is saved as such.
+    """Ask the limits for the turn, unless the step that claimed it did. Save whether it's a conversation's last turn.
 
     Raises TurnAborted with the reason that forbids the turn, and CannotPost if another process has taken it over.
     """
@@ -182,7 +177,7 @@ async def admit(turn: Turn) -> None:
         request, verdict = state.request, state.verdict
         if state.continued or request is None or verdict is None:
             await admit_to_room(turn)
-            # A continued turn was admitted when it began: its model may be backing off since.
+            # A continued turn was admitted when it began, even if its model is backing off now.
             if reason := turn.outlet.sink.refusal() if state.continued else blocking_reason(turn):
                 raise TurnAborted(reason)
             request = _request(turn)
@@ -201,9 +196,8 @@ async def admit(turn: Turn) -> None:
 
 
 def with_payer_and_target(event: TurnEvent, transcript: Transcript, room: Room | None) -> TurnEvent:
-    """The event right before its turn is claimed: with the person who pays for it, in a room the one who opened it,
-    otherwise the one whose message the turn answers; and without the message that it must answer, if that was deleted
-    or hidden meanwhile."""
+    """Set the person whose budget pays for the event: a room's opener, or the person whose message the turn answers.
+    Drop the message that it must answer if that was deleted or hidden meanwhile."""
     if not isinstance(event, InstructionEvent):
         return event
     if is_gone(event.instruction.take_up or 0, transcript):
@@ -215,7 +209,7 @@ def with_payer_and_target(event: TurnEvent, transcript: Transcript, room: Room |
 
 
 def limit_request(turn: Turn) -> LimitRequest | None:
-    """The request that goes along with the claim; None if the turn will not come that far."""
+    """Return the request to send with the claim; None if the turn won't get that far."""
     event = turn.event
     if event.deadline <= turn.agent.now() or is_withdrawn(event, turn.outlet) or blocking_reason(turn):
         return None
@@ -223,12 +217,11 @@ def limit_request(turn: Turn) -> LimitRequest | None:
 
 
 def blocking_reason(turn: Turn) -> str | None:
-    """The reason that forbids the turn before the limits are asked."""
+    """Return the reason that forbids the turn even before the limits are asked, if any."""
     return turn.outlet.sink.refusal() or ("benched" if turn.model.backoff.seconds_left else None)
 
 
 def _request(turn: Turn) -> LimitRequest:
-    """Texts for the coordinator don't count toward the daily turns, nor do turns whose model costs nothing."""
     agent, outlet, event = turn.agent, turn.outlet, turn.event
     prices, trigger = turn.model.prices, trigger_of(event)
     if is_writing(event):
@@ -244,7 +237,7 @@ def _request(turn: Turn) -> LimitRequest:
         guild_id=outlet.view.guild_id,
         date=agent.today(),
         turn_id=event.id,
-        is_free=is_writing(event) or prices.free,
+        is_free=is_writing(event) or prices.free,  # it isn't a daily turn
         estimate=most.cost_usd,
         until=event.deadline + AFTER_DEADLINE,
         kind="idle" if isinstance(event, ReflectionEvent) else KINDS[trigger],
@@ -259,7 +252,8 @@ def _request(turn: Turn) -> LimitRequest:
 
 
 def is_withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
-    """Whether the question, or a message that an idle task is about, was deleted, hidden, or edited to call nobody."""
+    """Return whether the question, or a message that a background task is about, was deleted, hidden, or edited so that
+    it calls nobody."""
     transcript = outlet.view.transcript
     if isinstance(event, MentionEvent):
         return is_deleted(event, transcript) or no_longer_calls(event, transcript, outlet.view.own_ids)
@@ -274,18 +268,17 @@ def check_question(turn: Turn) -> None:
 
 
 async def _check_before_posting(turn: Turn, view: TurnView) -> None:
-    """Raises TurnAborted if the decision may no longer be posted.
+    """Raise TurnAborted if the decision may no longer be posted.
 
-    In a round, words that ignore what a person has just said are not posted; the next turn reads it. An answer to
-    people is posted all the same, or a lively channel would silence the bots, and so is a turn in a room, or its
-    audience would.
+    In a round, a post that ignores a person's new message is dropped, and the next turn reads that message. Answers to
+    people and turns in rooms are posted anyway, or a lively channel or audience would silence the bots.
     """
     context, transcript = view.context, turn.outlet.view.transcript
     has_new_words = transcript.person_spoke_after(view.newest)
     if is_proactive(turn.event):
         now = ((transcript.get(message_id), text) for message_id, text in view.about.items())
         if any(entry is not None and entry.text != text for entry, text in now):
-            raise TurnAborted("edited")  # an answer may have words that their author took back
+            raise TurnAborted("edited")  # the post may quote words that their author took back
         if has_new_words:
             raise TurnAborted("person_wrote")
     round_turn = context.task.trigger == "round" and context.talk.room is None
@@ -294,12 +287,12 @@ async def _check_before_posting(turn: Turn, view: TurnView) -> None:
         raise TurnAborted("overtaken")
     if turn.state.room is not None:
         await check_room(turn)
-    if turn.agent.now() >= turn.event.deadline:  # a machine that slept, or a clock that was set, ends no timer
+    if turn.agent.now() >= turn.event.deadline:  # timers don't notice a sleeping machine or a changed clock
         raise TurnAborted("deadline")
 
 
 async def _withdraw(turn: Turn) -> None:
-    """Delete the streamed part of an answer that is not posted, also that of an earlier run."""
+    """Delete the streamed part of an answer that isn't posted, including an earlier run's."""
     state = turn.state
     if not turn.event.forced or not (state.continued or turn.agent.options_for(turn.outlet).stream):
         return
@@ -307,4 +300,4 @@ async def _withdraw(turn: Turn) -> None:
         async with asyncio.timeout(WITHDRAW_SECONDS):
             await turn.outlet.sink.withdraw(turn.event.id, state.after)
     except TimeoutError:
-        log.warning("channel %d: deleting half an answer timed out, it stays", turn.event.channel_id)
+        log.warning("channel %d: deleting half an answer timed out; it stays", turn.event.channel_id)

@@ -1,7 +1,7 @@
-"""Gather the context of a turn: the channel as far as it matters, and the message or task to answer.
+"""Gather the context of a turn: the relevant part of the channel, and the message or task to answer.
 
 People write in pieces. A message that a person adds while their question waits in its lane joins that turn, so the
-question is answered once and as a whole.
+whole question gets one answer.
 """
 
 from __future__ import annotations
@@ -55,21 +55,20 @@ from agentic.turn.history import ChainPlace, FoundChain, build_window, find_repl
 from agentic.turn.progress import Turn
 from agentic.turn.room_turns import in_room, room_entries, room_summary, room_turn
 from agentic.turn.trace import Sources, authors
-from agentic.wire.messages import Instruction
 
-MAX_IDEAS = 2  # openings that a starter is offered
+MAX_IDEAS = 2  # topics that are offered to a starter
 NO_SUMMARY = Summary(text="", first=0, upto=0)
-ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # to the message that is the target
+ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # turns that answer their target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnView:
-    """The parts of a turn's prompt.
+    """The parts of a turn's prompt, as they were when the view was built.
 
-    `names` are those of agents that go by another one in this channel. `pictures` by message id and `files` (their
-    texts) by attachment id are shown beside the words. `newest` is the channel's newest message, `wording` a person's
-    question, `about` the words of the messages that an unprompted post is about, by id, all as they were when the view
-    was built. `reset` is the last message that is no longer context.
+    `names` has the agents with a special name in this channel. `pictures`, by message id, and `files` (their texts), by
+    attachment id, are shown with the messages. `newest` is the channel's newest message, `wording` a person's question,
+    and `about` the texts of the messages that an unprompted post is about, by id. The context begins after the message
+    `reset`.
     """
 
     context: PromptContext
@@ -84,7 +83,7 @@ class TurnView:
 
 
 async def build_view(turn: Turn) -> TurnView:
-    """Build the view, in the stages of agentic.context.prompt, and note for the record what it is made of."""
+    """Build the view, in the stages of agentic.context.prompt, and note its sources for the record."""
     with turn.state.trace.phase("context"):
         agent, channel, event = turn.agent, turn.outlet.view, turn.event
         in_force = await _load_options(turn)
@@ -92,7 +91,7 @@ async def build_view(turn: Turn) -> TurnView:
         if toolset is not None and options.max_tool_depth:
             await toolset.servers.ready(agent.key)
         persona = PersonaPrompt("", "")
-        if agent.persona is not None:  # its files as they are now, as far as the channel may hear of them
+        if agent.persona is not None:
             writes = options.max_tool_depth > 0 and MEMORY in agent.toolbox(options.tools, searches=True)
             persona = await agent.persona.prompt(event.channel_id, writes=writes)
         reset = await agent.services.state.context.resets.since(agent.key, event.channel_id)
@@ -102,7 +101,7 @@ async def build_view(turn: Turn) -> TurnView:
         window, chosen = await build_window(turn, in_force, names, reset=reset, begins_after=summary.upto)
         target = find_target_message(turn, window)
         chain = await _find_reply_chain(turn, target, options, reset)
-        # The prompt has of the chain what the window lacks, under the names that the window shows.
+        # The prompt has the part of the chain that the window lacks, under the window's names.
         units = units_of(window.entries)
         shown = {unit.id for unit in units}
         parents = room_entries(chain.entries) if in_room(event) else chain.entries
@@ -133,7 +132,7 @@ async def build_view(turn: Turn) -> TurnView:
             now=agent.now(),
             timezone=agent.settings.timezone,
         )
-        # Beside its messages the prompt has words of these people: in the agent's memory, and in the summaries of its
+        # Outside of messages, the prompt has words of these people in the agent's memory, and in the summaries of its
         # room and of the reply chain. Pins set names in it.
         people = persona.people | chain.people | summary.people
         quoted = dict.fromkeys((*summary.messages, *chain.sources))
@@ -158,7 +157,7 @@ async def build_view(turn: Turn) -> TurnView:
 def _record_sources(
     turn: Turn, context: PromptContext, quoted: Mapping[int, int | None], people: frozenset[int]
 ) -> None:
-    """Note for the record what the prompt is made of; a question may be of several messages."""
+    """Note the prompt's sources for the record."""
     event, state, target = turn.event, turn.state, context.task.target
     state.entries = len(context.window.entries)
     if context.task.trigger == "reactive" and target is not None and target.speaker.kind == "person":
@@ -168,15 +167,15 @@ def _record_sources(
 
 
 async def _load_options(turn: Turn) -> EffectiveOptions:
-    """The options, once the channel's past is known as far as they reach, and its pins."""
+    """Return the options, after loading the channel's pins and as much of its history as the options need."""
     agent, outlet = turn.agent, turn.outlet
     in_force = agent.options.of(agent.key, outlet.view)
-    for _ in range(2):  # pins, once they are known, may reach further
+    for _ in range(2):  # newly loaded pins may need more history
         for channel in filter(None, (outlet.view, outlet.view.parent)):
             channel.transcript.deepen(reach_of(in_force.options))
         await outlet.view.ensure_history()
         before, in_force = in_force, agent.options.of(agent.key, outlet.view)
-        if in_force.options is before.options:  # the book returns the same object for as long as nothing changes
+        if in_force.options is before.options:  # the same object if nothing changed
             break
     roles, entries = in_force.options.history_roles, outlet.view.transcript.entries()
     faults = [fault for pin in in_force.pins for fault in pin.faults]
@@ -194,8 +193,8 @@ def _limits(turn: Turn, options: Options) -> AttachmentLimits:
 
 
 def _build_task(turn: Turn, theme: Theme, target: Entry | None, chain: ReplyChain, unseen: tuple[str, ...]) -> Task:
-    """What the turn is for. If the daily budget ends, this is the conversation's last turn. A room's last turn may also
-    be known from its limit, and has its tools as any other."""
+    """Build the turn's task. It closes the conversation if the daily budget runs out, or if it's a room's last turn,
+    which keeps its tools."""
     event, trigger = turn.event, trigger_of(turn.event)
     given = event.instruction if isinstance(event, InstructionEvent) else None
     is_last = given is not None and given.room is not None and given.room.closing
@@ -214,15 +213,18 @@ def _build_task(turn: Turn, theme: Theme, target: Entry | None, chain: ReplyChai
 
 
 def _build_talk(turn: Turn, names: Mapping[str, str], room: RoomTurn | None) -> TalkContext:
-    """The conversation in which the turn is. If people's words count, the agent hears what they have said since it
-    began."""
     if not isinstance(turn.event, InstructionEvent):
         return TalkContext(room=room)
     agent, given = turn.agent, turn.event.instruction
+    answers = [entry for entry in given.conversation_history if entry.answers_message_id is not None]
+    last, answered = max(answers, key=lambda entry: entry.answers_message_id or 0, default=None), None
+    if last is not None and last.answers_message_id is not None:
+        name = {**agent.names, **names}.get(last.agent) or clean_name(last.agent)
+        answered = Answered(last.answers_message_id, name)
     return TalkContext(
         topic=given.topic,
         started_with=min(history_ids(given), default=None) if agent.settings.barge_in != "ignore" else None,
-        answered=_last_answer(given, {**agent.names, **names}),
+        answered=answered,
         round_number=given.round_number,
         room=room,
     )
@@ -247,8 +249,8 @@ def _build_abilities(turn: Turn, theme: Theme, options: Options, task: Task, tal
 
 
 def _identity_in_channel(agent: Agent, names: Mapping[str, str], room: RoomTurn | None) -> Identity:
-    """The agent's identity in a channel with these names of its own. In a room it knows the members' names too: a
-    person may not go by one of them."""
+    """Return the agent's identity under the channel's names. In a room it also knows the members' names, which people
+    may not use."""
     me = agent.me
     shown = names.get(me.key, me.display_name)
     others = [names.get(key, name) for key, name in agent.names.items() if name in me.others]
@@ -258,27 +260,18 @@ def _identity_in_channel(agent: Agent, names: Mapping[str, str], room: RoomTurn 
     return replace(me, display_name=shown, others=tuple(others), absent=absent)
 
 
-def _last_answer(given: Instruction, names: Mapping[str, str]) -> Answered | None:
-    """How far the running conversation has answered people, and who did it last."""
-    answers = [entry for entry in given.conversation_history if entry.answers_message_id is not None]
-    last = max(answers, key=lambda entry: entry.answers_message_id or 0, default=None)
-    if last is None or last.answers_message_id is None:
-        return None
-    return Answered(last.answers_message_id, names.get(last.agent) or clean_name(last.agent))
-
-
 def find_target_message(turn: Turn, window: Window) -> Entry | None:
-    """The message that the turn is about, as it reads now."""
+    """Return the message that the turn is about, in its current wording."""
     event, transcript = turn.event, turn.outlet.view.transcript
     if isinstance(event, AutomationEvent):
         return None
     if isinstance(event, MentionEvent) and not event.continues:
-        # A person's question is given without the mention that calls the agent, which the transcript shows.
+        # The transcript shows the mention that calls the agent, so the question is given without it.
         asked = question(event, transcript) or event.asked
         text = strip_mention(asked.text, (f"@{turn.outlet.view.own_name}",)) if event.by_person else ""
         return replace(asked, text=text) if text else asked
     if isinstance(event, InstructionEvent) and (message_id := asked_id(event)) is not None:
-        # The coordinator names a person's message; in a room its author is the audience.
+        # This is a person's message; in a room, people are the audience.
         named = transcript.get(message_id)
         return next(iter(room_entries([named])), None) if named is not None and in_room(event) else named
     heard = window.entries
@@ -289,8 +282,8 @@ def find_target_message(turn: Turn, window: Window) -> Entry | None:
 
 
 async def _find_reply_chain(turn: Turn, asked: Entry | None, options: Options, reset: int) -> FoundChain:
-    """The messages that the one to answer replies to. A room's members see its thread alone, and what they know of its
-    past is its summary; after a reset a thread has no beginning in its parent."""
+    """Return the messages that the question replies to. A room's members see only its thread and its summary; after a
+    reset, a thread doesn't continue into its parent channel."""
     event, channel, agent = turn.event, turn.outlet.view, turn.agent
     must_answer = isinstance(event, InstructionEvent) and event.instruction.take_up is not None
     if asked is None or not (trigger_of(event) in ANSWERS or must_answer):
@@ -317,7 +310,7 @@ def quote_file(file: TextFile) -> str:
 
 
 def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
-    """The whole question as one message, as it reads now; None when all of it was deleted."""
+    """Return the whole question as one message, in its current wording; None if all of it was deleted."""
     parts = [transcript.get(part.id) or part for part in sorted((event.asked, *event.pieces), key=lambda p: p.id)]
     left = [part for part in parts if not is_gone(part.id, transcript)]
     if len(left) < 2:
@@ -332,7 +325,7 @@ def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
 
 
 def wording(event: TurnEvent, transcript: Transcript) -> str | None:
-    """The text of a person's question, as it reads now; None if no person asked."""
+    """Return the current text of a person's question; None if no person asked."""
     if not isinstance(event, MentionEvent) or not event.by_person or event.continues:
         return None
     asked = question(event, transcript)
@@ -340,26 +333,26 @@ def wording(event: TurnEvent, transcript: Transcript) -> str | None:
 
 
 def is_gone(message_id: int, transcript: Transcript) -> bool:
-    """Whether a message was deleted, or hidden from bots since it arrived."""
+    """Return whether a message was deleted, or hidden from bots."""
     entry = transcript.get(message_id)
     return message_id in transcript.deleted or (entry is not None and not is_visible(entry))
 
 
 def is_deleted(event: MentionEvent, transcript: Transcript) -> bool:
-    """Whether all of the question was deleted. A message command is deleted by the bot itself and does not count."""
+    """Return whether all of the question was deleted, except by the bot itself, which deletes message commands."""
     return not event.continues and all(is_gone(part.id, transcript) for part in (event.asked, *event.pieces))
 
 
 def no_longer_calls(event: MentionEvent, transcript: Transcript, own_ids: Collection[int]) -> bool:
-    """Whether the mention that called the agent was edited out of the question. `own_ids` are the ids that mention the
-    agent; a call of all bots mentions their role. A reply calls without a mention."""
+    """Return whether the mention that called the agent was edited out of the question. `own_ids` are the ids that
+    mention the agent; a call of all bots mentions their role. A reply calls without a mention."""
     if not event.by_person or event.continues:
         return False
     before, now = set[int](), set[int]()
     for part in (event.asked, *event.pieces):
-        reads = transcript.get(part.id) or part
-        if reads.addressees.replied_to in own_ids:
+        current = transcript.get(part.id) or part
+        if current.addressees.replied_to in own_ids:
             return False
-        before, now = before | part.addressees.mentions, now | reads.addressees.mentions
+        before, now = before | part.addressees.mentions, now | current.addressees.mentions
     called = before if event.to_all else before.intersection(own_ids)
     return bool(called) and called.isdisjoint(now)

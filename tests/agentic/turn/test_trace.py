@@ -189,7 +189,7 @@ def test_a_large_picture_is_recorded_small_and_a_broken_one_not_at_all(caplog):
     assert found is not None
     assert Image.open(io.BytesIO(found.data)).size == (1024, 512)
     assert small(Picture(b"no picture", "image/png")) is None
-    assert "not recorded" in caplog.text
+    assert "cannot record a posted picture" in caplog.text
 
 
 def test_people_are_named_whose_words_are_in_notes_and_in_results_of_tools():
