@@ -3,6 +3,7 @@
 # make run      runs the coordinator and all bots with a token in .env
 # make test     all tests but the browser's         make lint     ruff, mypy, and prose         make bench    measurements as a table
 # make test-browser  the console in an installed Chromium (Debian: apt install chromium)
+# make quality  how well a model talks: ARGS="--model ollama/llama3.2 --turns 40" (docs/models.md)
 # make simulate  a week of a server with 1,000 channels in virtual time, by policy
 # make chaos    bad days, repeatedly, and a table; ARGS="--only redis" picks rows
 # make address URL=https://github.com/you/agentic-discord  puts this address into the README, the links, and the image's name
@@ -22,11 +23,11 @@ BROWSER_READY = $(VENV)/browser-requirements-installed
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help address local setup run test test-browser lint bench simulate chaos migrate-test migrate-validate
+.PHONY: help address local setup run test test-browser lint bench quality simulate chaos migrate-test migrate-validate
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,9s/^# //p' Makefile
+	@sed -n '1,10s/^# //p' Makefile
 
 local: $(READY)
 	@$(PY) run_all.py --local $(ARGS)
@@ -69,6 +70,9 @@ address:
 
 bench: $(READY)
 	@$(PY) -m tests.benchmarks $(ARGS)
+
+quality: $(READY)
+	@$(PY) -m agentic.quality $(ARGS)
 
 simulate: $(READY)
 	@$(PY) -m tests.benchmarks.simulate $(ARGS)

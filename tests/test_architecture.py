@@ -37,6 +37,7 @@ LEVELS: tuple[frozenset[str], ...] = (
                 "agentic.setup",
                 "agentic.local",
                 "agentic.replay",
+                "agentic.quality",
                 "run_all",
                 "run_bot",
             ),

@@ -1,0 +1,1 @@
+"""Measure how well a model talks: make quality."""
