@@ -70,6 +70,7 @@ class ModelBinding:
 
     Pictures must be within `image_limits`, and a prompt has at most `max_pictures` of them. `backoff` pauses calls
     while the provider rejects them. `runs_own_tools` is true for a coding agent, whose only tool of ours is its memory.
+    `is_at_home`: the first model of its list is on the owner's machines, where people's turns go first.
     """
 
     name: str  # provider/model, the first of its list
@@ -81,6 +82,7 @@ class ModelBinding:
     max_pictures: int
     backoff: ProviderBackoff
     runs_own_tools: bool = False
+    is_at_home: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +169,7 @@ class Agent:
             prices=cheap.prices,
             backoff=cheap.backoff,
             runs_own_tools=False,
+            is_at_home=False,
         )
 
     def toolbox(self, patterns: tuple[str, ...], *, searches: bool = False) -> Toolbox:
@@ -247,6 +250,7 @@ def bind_model(
         max_pictures=max(each.max_pictures for each in profiles),
         backoff=ProviderBackoff(settings.name, clock),
         runs_own_tools=coding is not None,
+        is_at_home=coding is None and any(one.is_free for one in settings.usable[:1]),
     )
 
 

@@ -43,7 +43,7 @@ MIN_SECONDS = 2.0  # a hook that has less is skipped
 
 log = logging.getLogger(__name__)
 
-Run = Callable[[TurnEvent, Cancellation], Awaitable[None]]  # takes the turn from its claim to its end
+Run = Callable[[TurnEvent, Cancellation], Awaitable[object]]  # takes the turn from its claim to its end
 
 
 class Automation:

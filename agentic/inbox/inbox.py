@@ -29,7 +29,15 @@ from functools import partial
 
 from cachetools import LRUCache
 
-from agentic.agent.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent, mention_id, save_event
+from agentic.agent.events import (
+    POST_SECONDS,
+    InstructionEvent,
+    MentionEvent,
+    ReflectionEvent,
+    TurnEvent,
+    mention_id,
+    save_event,
+)
 from agentic.agent.services import Services
 from agentic.chat.directory import Directory
 from agentic.context.entries import Entry
@@ -60,11 +68,12 @@ class TurnQueue:
             max_running=settings.max_concurrent_turns,
             max_depth=settings.max_queue_depth,
             pause=self._pause,
-            can_be_passed=self._waits_for_redis,
+            can_be_passed=self._can_be_passed,
             always_fits=self._is_in_private,
             clock=services.clock,
         )
         self._left: list[TurnEvent] = []  # what waited when the inbox was closed
+        self._gave_way: set[str] = set()  # turns that wait again, because a person's turn goes first
         self._is_closed = False
         self._saving, self._save_lock = BackgroundTasks(), asyncio.Lock()  # one after the other, in the order of events
 
@@ -78,10 +87,25 @@ class TurnQueue:
     def _waits_for_redis(self, event: TurnEvent) -> bool:
         return self._services.state.is_unavailable and not isinstance(event, MentionEvent)
 
+    def _can_be_passed(self, event: TurnEvent) -> bool:
+        """Return whether people's questions pass it: during an outage, or because its model is at home."""
+        if isinstance(event, MentionEvent) or event.forced:
+            return self._waits_for_redis(event)
+        return self._waits_for_redis(event) or self._runner.is_at_home(event.channel_id)
+
     async def _run(self, event: TurnEvent) -> None:
         if self._is_in_private(event):
             self._pace.note(event.channel_id)
-        await self._runner.run(event)
+        gave_way = event.id in self._gave_way
+        self._gave_way.discard(event.id)
+        if gave_way and self._services.clock() >= event.deadline - POST_SECONDS:
+            await self._runner.cancel_waiting(event, "overtaken")
+        elif await self._runner.run(event):
+            self._gave_way.add(event.id)
+            # Behind the person's question. If the inbox is closed or full, the coordinator sends it again.
+            if self.registry.begin(event.id) == "new" and self.inbox.put(event) is None:
+                self.registry.forget(event.id)
+                self._gave_way.discard(event.id)
 
     def _is_in_private(self, event: TurnEvent) -> bool:
         """Return whether a person wrote it in a private chat: such messages are paced, and never refused."""
@@ -104,6 +128,8 @@ class TurnQueue:
             return False
         if is_in_private:
             self._saving.start(self._save_now(event), "save a message of a private chat")
+        if event.forced:
+            self._runner.give_way(event.channel_id)
         return True
 
     async def enqueue_instruction(self, read: Instruction | UnreadableInstruction) -> None:

@@ -91,6 +91,14 @@ class TimedOut(ModelError):
     kind = "the model took too long"
 
 
+class ServerBusy(ModelError):
+    """The call waited in the queue of a model server at home until its time was over, or lost its place to a person's
+    call and had too little time left for another attempt."""
+
+    falls_back = True
+    kind = "the model server was busy with other turns"
+
+
 class Final(ModelError):
     """A retry would fail in the same way, and so would another model, unless `falls_back`."""
 

@@ -21,6 +21,7 @@ from agentic.llm.profiles import Aws, Endpoint, Profile
 from agentic.llm.provider_table import profile_at, profile_of
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import schema_for
+from agentic.llm.server_queue import ServerQueue
 from agentic.llm.turns import (
     count_pictures,
     cut_at_stop,
@@ -47,7 +48,7 @@ class Access:
 
     `image_model`: "" if the model can't draw. `base_url`: the provider's own if None. `free`: calls cost nothing.
     `rates`: the owner's prices instead of the price table. `endpoint` and `aws`: more for OpenAI-compatible addresses
-    and Bedrock.
+    and Bedrock. `queue`: that of a model server at home.
     """
 
     model: str
@@ -58,6 +59,7 @@ class Access:
     rates: pricing.Rates | None = None
     endpoint: Endpoint | None = None
     aws: Aws | None = None
+    queue: ServerQueue | None = None
 
 
 @dataclass(slots=True)
@@ -194,12 +196,26 @@ class ProviderModel:
 
     async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:
         request = self._request(prompt, history)
-        listener = StreamListener(prompt.on_text) if prompt.on_text else None
+        queued = self.access.queue.call(prompt) if self.access.queue is not None else None
+        on_text = prompt.on_text
+
+        def listen(text: str) -> None:
+            if queued is not None and text:
+                queued.begin()
+            if on_text is not None:
+                on_text(text)
+
+        listener = StreamListener(listen) if on_text is not None else None
 
         async def attempt(seconds: float) -> Reply:
-            if listener is not None:
-                listener.begin()
-            reply = await self._ask(request, seconds, listener)
+            ends = time.monotonic() + seconds
+
+            async def ask() -> Reply:
+                if listener is not None:
+                    listener.begin()
+                return await self._ask(request, ends - time.monotonic(), listener)
+
+            reply = await (ask() if queued is None else queued.run(ask))
             error: ModelError | None = None
             # The model may have nothing to add to a prefilled answer.
             may_be_empty = prompt.prefill is not None and reply.stop == "stop"
@@ -216,7 +232,12 @@ class ProviderModel:
             return reply
 
         lost = partial(pricing.expected, prompt, history)
-        return await self._run(self.access.model, seconds, attempt, lost, listener, prompt.retries)
+        try:
+            return await self._run(self.access.model, seconds, attempt, lost, listener, prompt.retries)
+        except errors.TimedOut as error:
+            if queued is None or (queued.was_asked and not queued.was_interrupted):
+                raise
+            raise errors.ServerBusy(provider=error.provider, model=error.model) from None
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """Return one picture within `timeout` seconds. Raises only ModelError."""

@@ -108,7 +108,8 @@ class Endpoint:
     setting names the provider alone. `fields` are merged into the body of every request and override ours; they come
     from the owner's configuration only. `profile` overrides fields of the models' Profile. `stream_usage`: ask for the
     usage of a stream. Some servers refuse that, or report it anyway. `key`: None if it needs none, as on this machine.
-    `title`, `base_url_setting`, `convention`: see Provider.
+    `slots`: how many requests a server at home answers at the same time (server_queue.py). `title`,
+    `base_url_setting`, `convention`: see Provider.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Endpoint:
     fields: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
     profile: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     stream_usage: bool = True
+    slots: int = 1
     title: str = ""
     key: ApiKey | None = None
     base_url_setting: str = ""

@@ -345,7 +345,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         ),
         Endpoint(name="llamacpp", base_url="http://127.0.0.1:8080/v1", profile=_MANY_STOPS),
         Endpoint(name="lmstudio", base_url="http://127.0.0.1:1234/v1", profile=_MANY_STOPS),
-        Endpoint(name="vllm", base_url="http://127.0.0.1:8000/v1", prefill="continue", profile=_MANY_STOPS),
+        Endpoint(name="vllm", base_url="http://127.0.0.1:8000/v1", prefill="continue", profile=_MANY_STOPS, slots=16),
     )
 }
 """Name → endpoint. Those without a key are on this machine and cost nothing."""

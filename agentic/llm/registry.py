@@ -25,6 +25,7 @@ from agentic.llm.model import Access, ProviderModel
 from agentic.llm.profiles import Aws, Endpoint
 from agentic.llm.provider_table import KNOWN, PROVIDERS
 from agentic.llm.retry import Retrier
+from agentic.llm.server_queue import queue_at
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 
 T = TypeVar("T", bound=Model | Embedder)
@@ -61,6 +62,7 @@ def build_model(
     endpoint = known if isinstance(known, Endpoint) else None
     if not (model or known.model):
         raise ValueError(f"{provider}: no model is given")
+    address = base_url or (endpoint.base_url if endpoint else "")
     access = Access(
         model=model or known.model,
         api_key=api_key,
@@ -70,6 +72,7 @@ def build_model(
         endpoint=endpoint,
         aws=aws,
         rates=rates,
+        queue=queue_at(address, endpoint.slots) if endpoint is not None and pricing.is_local(address) else None,
     )
     with _importing, _gc_disabled():
         import_sdks_lazily()

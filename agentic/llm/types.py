@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 Role = Literal["user", "assistant"]
 StopReason = Literal["stop", "length", "refusal", "other"]
 CacheTtl = Literal["5m", "1h"]
+# At a busy model server at home: "person" goes first, "yield" may be interrupted for it (server_queue.py).
+Priority = Literal["person", "usual", "yield"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,13 @@ class Prompt:
     prefill: str | None = None  # the beginning of the model's own answer, the last thing it reads; `text` is then empty
     temperature: float | None = None
     retries: int | None = None  # of a failed call; None for the model's own policy
+    priority: Priority = "usual"
     # Go into the request unchanged, at OpenAI-compatible addresses; they come from the owner's configuration only.
     fields: Mapping[str, Any] = field(default_factory=dict)
     # Asks for a streamed answer and gets the whole text so far each time it grows; a further attempt begins with "".
     on_text: Callable[[str], None] | None = field(default=None, compare=False)
+    # Gets the number of calls ahead at a busy model server at home when it changes, and 0 when the call begins.
+    on_wait: Callable[[int], None] | None = field(default=None, compare=False)
     # Runs a call of `tools` for a model that runs tools itself, in the middle of its answer.
     call: Callable[[ToolCall], Awaitable[ToolResult]] | None = field(default=None, compare=False)
     # Describe the turn (agent, theme, …) for logs and stand-ins; never sent.

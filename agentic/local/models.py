@@ -19,7 +19,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -330,6 +330,7 @@ class _Thought:
     bot: str
     channel: int | None
     since: float
+    ahead: int = 0
 
 
 class Thinking:
@@ -341,12 +342,12 @@ class Thinking:
         self._next_line = -math.inf
 
     @contextmanager
-    def of(self, bot: str, channel: int | None) -> Iterator[None]:
+    def of(self, bot: str, channel: int | None) -> Iterator[_Thought]:
         """Note a call while entered. `bot` is a display name."""
         thought = _Thought(bot, channel, self._clock())
         self._thoughts.append(thought)
         try:
-            yield
+            yield thought
         finally:
             self._thoughts.remove(thought)
 
@@ -357,7 +358,8 @@ class Thinking:
         for each in self._thoughts:
             if now - each.since >= least:
                 place = f" in #{self._channel_name(each.channel)}" if each.channel is not None else ""
-                words.append(f"{each.bot} is thinking{place}… {now - each.since:.0f} s")
+                ahead = f" ({each.ahead} ahead)" if each.ahead else ""
+                words.append(f"{each.bot} is thinking{place}… {now - each.since:.0f} s{ahead}")
         return ", ".join(words)
 
     def slow_line(self) -> str:
@@ -376,8 +378,13 @@ class WatchedModel:
         self.name, self.can_draw, self.free = model.name, model.can_draw, model.free
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        with self._thinking.of(self._bot, prompt.conversation):
-            return await self._model.complete(prompt, history)
+        with self._thinking.of(self._bot, prompt.conversation) as thought:
+
+            def wait_for(ahead: int) -> None:
+                thought.ahead = ahead
+
+            on_wait = wait_for if prompt.priority == "person" else None
+            return await self._model.complete(replace(prompt, on_wait=on_wait), history)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         with self._thinking.of(self._bot, None):

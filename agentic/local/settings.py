@@ -73,10 +73,8 @@ def local_world(settings: Settings) -> World:
 def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
     data, personas = settings.data_dir / LOCAL, local_personas(settings)
     own_budget = "budget_user_usd" in settings.model_fields_set
-    # Time for a slow model, and one question of each bot at a time, unless the owner set them.
-    patience: dict[str, Any] = {}
-    if _may_be_slow(settings):
-        patience = {"turn_timeout_seconds": SLOW_TURN, "max_concurrent_turns": 1}
+    # Time for a slow model, unless the owner set it.
+    patience: dict[str, Any] = {"turn_timeout_seconds": SLOW_TURN} if _may_be_slow(settings) else {}
     return settings.with_(
         agents={name: _local_agent(agent, personas, data) for name, agent in settings.agents.items()},
         personas_dir=personas,

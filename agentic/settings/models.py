@@ -52,7 +52,7 @@ class ProfileSettings(_Written):
 
 class EndpointSettings(_Written):
     """An entry of config/endpoints.yaml. None keeps the known value. Prices are in US dollars per million tokens.
-    agentic.llm.profiles explains `api`, `prefill`, `fields`, and `stream_usage`."""
+    agentic.llm.profiles explains `api`, `prefill`, `fields`, `stream_usage`, and `slots`."""
 
     name: _Name
     base_url: HttpAddress | None = Field(default=None, repr=False)
@@ -61,6 +61,7 @@ class EndpointSettings(_Written):
     fields: Mapping[str, Any] = Field(default={}, repr=False)
     profile: ProfileSettings = ProfileSettings()
     stream_usage: bool | None = None
+    slots: int | None = Field(default=None, ge=1, le=1_000)
     price_in: _Price | None = None
     price_out: _Price | None = None
 
@@ -72,7 +73,7 @@ class EndpointSettings(_Written):
 
     def over(self, known: Endpoint | None) -> Endpoint:
         known = known or Endpoint(name=self.name, base_url="")
-        changes = {"base_url", "api", "prefill", "stream_usage"}
+        changes = {"base_url", "api", "prefill", "stream_usage", "slots"}
         return replace(
             known,
             **self.model_dump(include=changes, exclude_none=True),

@@ -21,7 +21,8 @@ from agentic.wire.messages import HistoryEntry, Result
 from agentic.wire.reasons import EndReason
 
 Missed = Literal["absent", "timed_out"]
-OVERTAKEN = "overtaken"  # reason of a turn that was dropped for a person's newer message
+# Reasons of turns that were dropped for a person's newer message, or whose model served other turns all the time.
+GAVE_WAY = ("overtaken", "busy")
 ON_REQUEST = "a person asked for it"
 END_REQUESTS_NEEDED = 2  # in a row, not counting skips
 MAX_HEARD = 5
@@ -344,7 +345,7 @@ class ConversationState:
         """Record an answer: a post, a reaction, both, or a skip. An empty answer is a skip, too."""
         state = self._after_turn(agent, counts_of(result))
         counts, talk = state.counts, state.talk
-        if result.skipped and result.reason == OVERTAKEN:  # not a skip: it wanted to speak
+        if result.skipped and result.reason in GAVE_WAY:  # not a skip: it wanted to speak
             return replace(state, counts=replace(counts, unheard=(*counts.unheard, agent)))
         if result.next_agent:
             state = replace(state, queue=replace(state.queue, named=result.next_agent, named_by=agent))

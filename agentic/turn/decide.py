@@ -202,10 +202,11 @@ async def call_model(
         # Automation isn't part of a conversation.
         continues = event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
         prompt = replace(prompt, conversation=continues, guild_id=turn.outlet.view.guild_id)
+    prompt = _with_priority(turn, prompt)
     try:
         with turn.state.trace.call(model.name, prompt, history, kind=kind) as call:
             reply = call.reply = await model.complete(prompt, history)
-        cost = reply.usage
+        cost, turn.cancellation.has_answer = reply.usage, True
     except ModelError as error:
         cost = error.usage or Usage()
         model.backoff.failed(error)
@@ -218,6 +219,23 @@ async def call_model(
         call.usage = cost
     model.backoff.worked()
     return reply
+
+
+def _with_priority(turn: Turn, prompt: Prompt) -> Prompt:
+    """Let people's turns go first at a model server at home. Other turns yield, and stream their answers there, which
+    shows whether the model has produced anything."""
+    if turn.event.forced:
+        return replace(prompt, priority="person")
+    if not turn.model.is_at_home:
+        return prompt
+    on_text, cancellation = prompt.on_text, turn.cancellation
+
+    def listen(text: str) -> None:
+        cancellation.has_answer = cancellation.has_answer or bool(text)
+        if on_text is not None:
+            on_text(text)
+
+    return replace(prompt, priority="yield", on_text=listen)
 
 
 async def _reserve(turn: Turn, cost: Usage) -> None:

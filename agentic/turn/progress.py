@@ -34,10 +34,11 @@ from agentic.wire.reasons import TurnAborted
 
 class Cancellation:
     """Cancel one turn from outside: a person stops it, or its hook runs out of time. Then `reason` is one of
-    agentic.wire.reasons.REASONS."""
+    agentic.wire.reasons.REASONS. `has_answer`: the model has produced something."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self.has_answer = False
         self._scope: asyncio.Timeout | None = None
 
     @asynccontextmanager

@@ -21,6 +21,7 @@ from agentic.agent.agent import Agent
 from agentic.agent.events import (
     AutomationEvent,
     HookEvent,
+    InstructionEvent,
     MentionEvent,
     ReflectionEvent,
     TurnEvent,
@@ -68,24 +69,29 @@ class TurnRunner:
         view = self._channels.view_of(channel_id)
         return view is not None and view.is_private
 
-    async def run(self, event: TurnEvent) -> None:
-        """Run an event's turn from its lane."""
+    def is_at_home(self, channel_id: int) -> bool:
+        """Whether the channel's model runs on the owner's machines, where people's turns go first."""
+        view = self._channels.view_of(channel_id)
+        return self._agent.models.for_guild(view.guild_id if view is not None else None).is_at_home
+
+    async def run(self, event: TurnEvent) -> bool:
+        """Run an event's turn from its lane. Return whether it is still open, because it gave way to a person."""
         if not self._lease.is_held:  # another process took over the agent while the event waited
             self.registry.forget(event.id)
-            return
+            return False
         event = event.begun(self._services.clock())
         cancellation = Cancellation()
         if self._silenced(event) is not None:
             cancellation.cancel("stopped")
-        await self.run_now(event, cancellation)
+        return await self.run_now(event, cancellation)
 
-    async def run_now(self, event: TurnEvent, cancellation: Cancellation) -> None:
+    async def run_now(self, event: TurnEvent, cancellation: Cancellation) -> bool:
         """Run an event's turn without a lane, as hooks do, unless all bots are paused."""
         if (silenced := self._silenced(event)) is not None and silenced.kind == "paused":
             cancellation.cancel("stopped")
         self._running[event.id] = (event, cancellation)
         try:
-            await self._run_claimed(event, cancellation)
+            return await self._run_claimed(event, cancellation)
         finally:
             del self._running[event.id]
 
@@ -103,6 +109,15 @@ class TurnRunner:
             if which(event):
                 cancellation.cancel(reason)
 
+    def give_way(self, channel_id: int) -> None:
+        """Interrupt the coordinator's turn in the channel for a person's, if its model is at home and has produced
+        nothing yet. The turn stays open, as one that another process continues."""
+        for event, cancellation in self._running.values():
+            is_idle = isinstance(event, InstructionEvent) and not event.forced and not cancellation.has_answer
+            if event.channel_id == channel_id and is_idle and self.is_at_home(channel_id):
+                log.info("%s: a person's turn goes first in channel %d", self.name, channel_id)
+                cancellation.cancel("not_ours")
+
     async def give_up(self, event: TurnEvent, reason: str) -> None:
         """End an event without a turn. The coordinator is told about events that it waits for."""
         self.registry.keep(event.id, refused(self.name, event.id, reason))
@@ -116,8 +131,9 @@ class TurnRunner:
         """Send a result; if Redis is unavailable, the coordinator will ask again."""
         await self._services.bus.announce(keys.results(self.name), result)
 
-    async def _run_claimed(self, event: TurnEvent, cancellation: Cancellation) -> None:
-        """Claim the turn, take it, and settle it; one step in Redis ends and reports it."""
+    async def _run_claimed(self, event: TurnEvent, cancellation: Cancellation) -> bool:
+        """Claim the turn, take it, and settle it; one step in Redis ends and reports it. Return whether it gave way to
+        a person and is still open."""
         services, agent, state = self._services, self._agent, TurnState(self._services.state, self.name, event.id)
         if isinstance(event, ReflectionEvent):
             event = replace(event, theme=await self._theme_of_thread(event))
@@ -143,12 +159,12 @@ class TurnRunner:
         )
         if former == "running":  # it was interrupted and can't be continued
             await self.give_up(event, "interrupted")
-            return
+            return False
         if isinstance(former, Result):  # it has ended before
             if event.reports:
                 self.registry.keep(event.id, former)
                 await self.publish(former)
-            return
+            return False
         state.trace = TurnTrace(services.clock, earlier=state.spending.total)
         state.trace.add("waiting", services.clock() - event.at if event.at else 0.0)
         if turn is None:
@@ -172,6 +188,7 @@ class TurnRunner:
         if state.admitted and not is_left and not is_writing(event):
             # A process that takes over the turn runs its own hooks around it.
             await self.hooks.after(event)
+        return is_left and not state.lost and cancellation.reason is not None
 
     async def _settle(self, event: TurnEvent, result: Result, state: TurnState) -> None:
         """Settle the turn, and pass its record and texts to the watchers."""

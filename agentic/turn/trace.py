@@ -46,7 +46,8 @@ RECORDED = ImageLimits(longest_side=1024, max_bytes=400_000)
 _COUNTS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "searches")
 _PLAIN = Prompt(text="")
 _ELSEWHERE = frozenset(
-    {"text", "system", "stable", "prefill", "pictures", "tools", "rounds", "labels", "on_text", "call", "guild_id"}
+    {"text", "system", "stable", "prefill", "pictures", "tools", "rounds", "labels", "on_text", "on_wait", "call"}
+    | {"guild_id", "priority"}
 )
 _OPTIONS = [each.name for each in fields(Prompt) if each.name not in _ELSEWHERE]
 

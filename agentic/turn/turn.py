@@ -31,7 +31,7 @@ from agentic.agent.limits import AFTER_DEADLINE, KINDS, first_call_usage, under_
 from agentic.chat.outlet import CannotPost, Outlet
 from agentic.chat.transcript import Transcript
 from agentic.context.window import Depth
-from agentic.llm.errors import ModelError, Refused, SessionLost
+from agentic.llm.errors import ModelError, Refused, ServerBusy, SessionLost
 from agentic.llm.pricing import expected
 from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room
@@ -51,7 +51,11 @@ log = logging.getLogger(__name__)
 
 WITHDRAW_SECONDS = 10.0  # the failure reply waits for it
 
-_FAILURES: Mapping[type[ModelError], str] = {Refused: "refused", SessionLost: "session_lost"}
+_FAILURES: Mapping[type[ModelError], str] = {
+    Refused: "refused",
+    ServerBusy: "busy",
+    SessionLost: "session_lost",
+}
 
 
 async def take_turn(turn: Turn) -> Result:

@@ -27,7 +27,7 @@ REASONS: Mapping[str, str] = {
     "muted": "someone muted the bot",
     "superseded": "the bot answered another message from the same person instead, or both at once",
     "withdrawn": "the message to answer was deleted or hidden",
-    "busy": "too many events were already waiting",
+    "busy": "too many events were already waiting, or the bot's model server was busy with other turns",
     "deadline": "the bot ran out of time",
     "invalid": "the instruction couldn't be read",
     "unknown_action": "the bot doesn't know this action",

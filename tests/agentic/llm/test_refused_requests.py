@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agentic.llm.errors import BadRequest, ModelError, PromptTooLong, RateLimited, ServerFailed
+from agentic.llm.provider_table import ENDPOINTS
 from agentic.llm.registry import build_model
 from agentic.llm.retry import Fallbacks
 from agentic.llm.types import Message, Prompt, Reply, Tool
@@ -385,7 +386,8 @@ async def test_two_turns_at_once_both_learn_what_a_server_refuses() -> None:
         return replace(refused, after=both_asked.wait) if "response_format" in request.body else "hello"
 
     async with ChatServer(answer) as server:
-        model = build_model("llamacpp", model="local", api_key="", base_url=server.base_url)
+        two_slots = replace(ENDPOINTS["llamacpp"], base_url=server.base_url, slots=2)
+        model = build_model("llamacpp", model="local", api_key="", endpoint=two_slots)
         replies = await asyncio.gather(*(model.complete(Prompt(text="hi", schema=SCHEMA)) for _ in range(2)))
         await model.aclose()
     assert [reply.text for reply in replies] == ["hello", "hello"]

@@ -35,6 +35,20 @@ async def test_a_call_under_way_is_shown_with_its_bot_channel_and_seconds_until_
     assert thinking.render() == "", "also after a cancelled call"
 
 
+async def test_a_person_who_waits_sees_how_many_answers_come_first():
+    class BusyModel(SlowModel):
+        async def complete(self, prompt, history=()):
+            prompt.on_wait(2)
+            return await super().complete(prompt, history)
+
+    thinking, busy = Thinking(lambda: 5.0, str), BusyModel()
+    call = asyncio.create_task(WatchedModel(busy, "Claude", thinking).complete(Prompt(text="a", priority="person")))
+    await asyncio.sleep(0)
+    assert thinking.render() == "Claude is thinking… 0 s (2 ahead)"
+    busy.go_on.set()
+    await call
+
+
 def test_without_a_toolbar_there_is_a_line_after_ten_seconds_and_no_more_than_one_a_minute():
     now = 0.0
     thinking, lines = Thinking(lambda: now, str), []
@@ -47,14 +61,13 @@ def test_without_a_toolbar_there_is_a_line_after_ten_seconds_and_no_more_than_on
 
 
 def seconds(folder, **environment):
-    """The time for a scheduled turn, that for an answer, and how many a bot has at once."""
+    """The time for a scheduled turn, and that for an answer."""
     settings = load_settings({"DATA_DIR": str(folder), **environment}, env_file=None)
     local = local_settings(settings, local_world(settings), WATCHING)
-    return local_coordinator(local, WATCHING).turn_seconds, local.turn_timeout_seconds, local.max_concurrent_turns
+    return local_coordinator(local, WATCHING).turn_seconds, local.turn_timeout_seconds
 
 
-def test_a_model_on_the_owners_machines_has_time_and_one_question_of_each_bot(tmp_path):
-    assert seconds(tmp_path, OPENAI_API_KEY="k") == (90, 120, 5)
-    assert seconds(tmp_path, GROK_MODEL="ollama/x") == (SLOW_TURN, SLOW_TURN, 1)
-    own = {"TURN_TIMEOUT_SECONDS": "30", "MAX_CONCURRENT_TURNS": "3"}
-    assert seconds(tmp_path, GROK_MODEL="ollama/x", **own) == (90, 30, 3)
+def test_a_model_on_the_owners_machines_has_time(tmp_path):
+    assert seconds(tmp_path, OPENAI_API_KEY="k") == (90, 120)
+    assert seconds(tmp_path, GROK_MODEL="ollama/x") == (SLOW_TURN, SLOW_TURN)
+    assert seconds(tmp_path, GROK_MODEL="ollama/x", TURN_TIMEOUT_SECONDS="30") == (90, 30)
