@@ -149,7 +149,7 @@ async def test_a_signed_event_is_told_in_its_channel_and_hooks_stand_around_it(t
             await f.discord.wait_for(lambda: f.said("casual"))
             await runtime.drain()
             assert f.said("casual", "claude") == ["did: main is red"]
-            assert "characters without a channel" in caplog.text
+            assert "has no channel to post them in" in caplog.text
             assert "did: NOTE" not in caplog.text, "the log holds no words"
             assert SECRET not in caplog.text
 

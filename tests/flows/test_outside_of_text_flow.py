@@ -210,7 +210,7 @@ async def test_the_model_is_told_which_files_it_cannot_open(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False):
         files = [("report.pdf", b"%PDF-1.7", "application/pdf"), ("photo.heic", b"\0\0\0\x18ftypheic", "image/heic")]
         readable = ("notes.txt", b"seven", "text/plain")
-        [told] = [line for line in (await ask(f, attachments=[*files, readable])).tail.splitlines() if "cannot" in line]
+        [told] = [line for line in (await ask(f, attachments=[*files, readable])).tail.splitlines() if "can't" in line]
         assert [name in told for name in ("report.pdf", "photo.heic", "notes.txt")] == [True, True, False]
         report = await f.discord.say("Alice", "debate", "the report", attachments=files[:1])
         assert "“report.pdf”" in (await ask(f, "what does it say?", reply_to=report)).tail

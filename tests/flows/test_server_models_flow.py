@@ -10,6 +10,7 @@ from agentic.llm.registry import LazyModel
 from agentic.llm.types import Usage
 from agentic.local.discord import channels as worlds
 from agentic.runtime.services import provider_model
+from agentic.text import dollars
 from tests.support.asking import ask, config, explained
 from tests.support.flow import QUICK, decision, flow
 from tests.support.models.wire.values import Answer
@@ -62,8 +63,8 @@ async def test_a_bot_speaks_in_each_server_with_its_model_and_each_turn_costs_it
             assert [f"{r.provider}/{r.model}" for r in asked] == [HOME, ABROAD] * 2
             for place, model in (("debate", HOME), ("abroad", ABROAD)):
                 told = await explained(runtime.services, f.discord.messages(place)[1])
-                assert f"Model {model}, " in told
-                assert f"{cost(model):.4f} USD" in told
+                assert f"It used {model}," in told
+                assert dollars(cost(model)) in told
             assert cost(HOME) != cost(ABROAD)
         assert f"claude: server {channel.guild_id} uses {ABROAD}" in caplog.text
 

@@ -77,8 +77,8 @@ async def test_a_conversation_and_a_room_go_on_with_the_turns_that_were_under_wa
             assert sorted(states) == sorted(f"coordinator:conversation_state:{place}" for place in had)
             ended = lambda: [recorded(data.folder, f"{columns}{place}") for place in (debate, room)]  # noqa: E731
             await until(lambda: all(ended()), 60)
-            assert await asked(f, "turn 15 of 60")
-            assert not any("turn 14 of 60" in request.texts[-1] for request in f.models.requests)
+            assert await asked(f, "Turn 15 of 60")
+            assert not any("Turn 14 of 60" in request.texts[-1] for request in f.models.requests)
         (((messages,),), ((turns,),)) = ended()
     assert authors(f, debate, had[debate])[0] == "Claude"
     assert messages == len(f.discord.messages(debate)) - 1, "it counts those of before; one more opened the room"
@@ -161,7 +161,7 @@ async def test_the_record_has_its_rows_and_gets_what_was_on_its_way_to_it(data):
 
 async def test_what_the_bots_know_and_what_is_planned_is_kept(data):
     async with data.flow() as f, running(data, f) as redis:
-        assert "Notes: tea was praised." in " ".join((await asked(f, "turn 15 of 60")).texts), "the room's summary"
+        assert "Notes: tea was praised." in " ".join((await asked(f, "Turn 15 of 60")).texts), "the room's summary"
         await f.discord.say("Alice", "trivia", f"<@{f.user_id('claude')}> and bees?")
         system = (await asked(f, "and bees?")).system
         assert "Ann keeps bees" in system
