@@ -37,6 +37,7 @@ _PUNCTUATION = ".,;:!?…"
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff]")
 _WORD = re.compile(r"[^\W_]+")
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)")
 _BETWEEN = re.compile(r"[\s\-_'’.]{0,2}")  # what a name may have between its words
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i"})
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "å": "aa", "Å": "Aa"})
@@ -79,6 +80,12 @@ def listed(names: Sequence[str], nothing: str = "nobody") -> str:
     if len(names) < 3:
         return " and ".join(names) or nothing
     return f"{', '.join(names[:-1])}, and {names[-1]}"
+
+
+def first_sentences(text: str, limit: int) -> str:
+    """Return the text's first whole sentences, at most `limit` characters; a longer first sentence is cut."""
+    ends = [match.end() for match in _SENTENCE_END.finditer(text) if match.end() <= limit]
+    return text if len(text) <= limit else text[: ends[-1]] if ends else f"{text[: limit - 1].rstrip()}…"
 
 
 def finite_number(text: str) -> float | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from agent_config import AgentSettings, Settings
+from agent_config import AgentSettings, ModelSettings, Settings
 from agentic.agent.limits import AgentLimits, ModelPrices, ProviderBackoff
 from agentic.agent.options import OptionBook
 from agentic.agent.persona import PersonaMemory, only_guild
@@ -20,6 +20,7 @@ from agentic.chat.outlet import NO_CHANNEL, ChannelView, Outlet
 from agentic.context.options import Options
 from agentic.context.prompt import Identity
 from agentic.ids import MAX_ID
+from agentic.llm.home_model import HomeModel
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Prompt, Reply
 from agentic.net.images import ImageLimits
@@ -71,6 +72,7 @@ class ModelBinding:
     Pictures must be within `image_limits`, and a prompt has at most `max_pictures` of them. `backoff` pauses calls
     while the provider rejects them. `runs_own_tools` is true for a coding agent, whose only tool of ours is its memory.
     `is_at_home`: the first model of its list is on the owner's machines, where people's turns go first.
+    `home` is what is known about a model on the owner's machines.
     """
 
     name: str  # provider/model, the first of its list
@@ -83,6 +85,7 @@ class ModelBinding:
     backoff: ProviderBackoff
     runs_own_tools: bool = False
     is_at_home: bool = False
+    home: HomeModel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +237,8 @@ def build_agent(
 def bind_model(
     settings: AgentSettings, model: Model, agent_model: AgentModel, clock: Callable[[], float]
 ) -> ModelBinding:
-    profiles = [each.profile for each in settings.usable or settings.models]
+    usable = settings.usable or settings.models
+    profiles = [each.profile for each in usable]
     coding = model if isinstance(model, AgentSdkModel) else None
     return ModelBinding(
         name=model.name,
@@ -251,7 +255,18 @@ def bind_model(
         backoff=ProviderBackoff(settings.name, clock),
         runs_own_tools=coding is not None,
         is_at_home=coding is None and any(one.is_free for one in settings.usable[:1]),
+        home=home_model(usable[0]) if model.free and coding is None else None,
     )
+
+
+def home_model(settings: ModelSettings) -> HomeModel | None:
+    """Return what is known about the model, None if it isn't on the owner's machines."""
+    endpoint = settings.endpoint
+    if endpoint is None or not settings.is_free:
+        return None
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    kind = "ollama" if endpoint.api == "ollama" else endpoint.name
+    return HomeModel(kind, settings.model, settings.base_url or endpoint.base_url, key)
 
 
 def build_persona_memory(agent: str, services: Services, audience: ChannelAudience) -> PersonaMemory | None:

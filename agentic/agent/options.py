@@ -241,7 +241,8 @@ def reach_of(options: Options) -> int:
 
 
 def base_layer(settings: Settings) -> dict[str, Any]:
-    return {"max_messages": min(settings.context_window_size, MAX_MESSAGES)}
+    window = min(settings.context_window_size, MAX_MESSAGES)
+    return {"max_messages": window, "prompt_profile": settings.prompt_profile}
 
 
 class OptionFiles:

@@ -63,6 +63,7 @@ class Options(BaseModel):
     name: _Name | None = None  # the inner name; None: the agent's own
     mode: Literal["chat", "prefill"] = "chat"
     prefill_bare: _Switch = False
+    prompt_profile: Literal["auto", "small", "full"] = "auto"
     model: _Models = ()  # tried in this order; empty: the agent's own
     max_messages: int = Field(default=40, ge=1, le=MAX_MESSAGES)
     max_characters: Annotated[int | None, Field(ge=500, le=2_000_000), _Unlimited] = None

@@ -9,6 +9,7 @@
     7  attachments  which pictures and text files                                  blocks.py    choose
     8  tools        tools' calls and results, in their places                      blocks.py    ToolLine
     9  layout       chat: system (here), blocks, tail                              chat_layout.py
+                    small: a short prompt for small models                         small_layout.py
                     prefill: a transcript to continue                              prefill_layout.py
 
 Parts that stay the same come first, so that a provider's prompt cache keeps working from turn to turn: the system part
@@ -193,17 +194,18 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptText:
-    """Stored texts: `persona` from the agent's files ("" if only its personality is known), `memory` with the notes
-    that may be shown here, and `summary` of the room's messages before the window."""
+    """Stored texts: `persona` from the agent's files ("" if only its personality is known), `short` of it for small
+    models, `memory` with the notes that may be shown here, and `summary` of the room's messages before the window."""
 
     persona: str = ""
+    short: str = ""
     memory: str = ""
     summary: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptContext:
-    """Everything that a prompt is made of. `now`: in unix seconds."""
+    """Everything that a prompt is made of. `now`: in unix seconds. `small`: it's for a small model."""
 
     me: Identity
     place: Place
@@ -214,6 +216,7 @@ class PromptContext:
     kept: KeptText = KeptText()
     now: float
     timezone: tzinfo
+    small: bool = False
 
     @property
     def unanswered(self) -> tuple[Entry, ...]:

@@ -36,7 +36,7 @@ class Profile:
     schema_with_search: bool = True
     schema_with_tools: bool = True
     all_required: bool = False
-    unknown_keywords: frozenset[str] = frozenset({"$schema", "default", "title"})
+    unknown_keywords: frozenset[str] = frozenset({"$schema", "default", "title", "minLength", "maxLength"})
     effort: str | None = None  # of reasoning, or a thinking level; None to leave it out
     temperature: bool = True
     max_stops: int = 0  # stop sequences in a request

@@ -27,24 +27,20 @@ import aiohttp
 
 from agent_config import ModelSettings, Settings
 from agentic.check.agents import error_of
-from agentic.llm.errors import BadAnswer, BadKey, Retryable
+from agentic.llm.errors import BadKey, Retryable
+from agentic.llm.home_model import Body, JsonAnswer, NoAnswer, ask, ask_size
 from agentic.llm.http import on_loopback
 from agentic.llm.provider_table import ENDPOINTS, PROVIDERS
 from agentic.llm.providers.ollama import MIN_CONTEXT
-from agentic.llm.schemas import json_object, number, part, parts, text
+from agentic.llm.schemas import part, parts, text
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 from agentic.local.terminal.view import one_line
-from agentic.net.addresses import FetchRefused
-from agentic.net.fetch import read_body
 from agentic.runtime.bot import cancel
 from agentic.settings.models import endpoint_key, known_providers
 
-Body = Mapping[str, Any]
 Found = Callable[[], Coroutine[Any, Any, list["RunningServer"]]]
 
 PATIENCE = 0.2  # seconds from the first question; the rest of the start takes longer
-SECONDS = 5.0  # for an answer
-MAX_BYTES = 4_000_000  # gateways list hundreds of models
 MAX_SHOWN = 3  # models of a server in a line
 MAX_NAMED = 8  # models in a line about a wrong name
 NO_LIST = (404, 405)
@@ -115,18 +111,6 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 """Provider → kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class JsonAnswer:
-    """An answer; `body` is empty unless it's a JSON object."""
-
-    status: int
-    body: Body
-
-
-class NoAnswer(Exception):
-    """No program answered, or not in HTTP, or too much, or too late."""
-
-
 @asynccontextmanager
 async def looking_for_servers(settings: Settings, kinds: Iterable[Kind] = _KINDS) -> AsyncIterator[Found]:
     """Ask the addresses of these kinds from now on. The result returns the servers that have answered; it waits for at
@@ -187,22 +171,6 @@ def key_of(settings: Settings, provider: str) -> str | None:
     return key.get_secret_value() if key else None
 
 
-async def ask(session: aiohttp.ClientSession, url: str, key: str | None, body: Body | None = None) -> JsonAnswer:
-    """Return the answer to a GET, or to a POST of `body`. Raises NoAnswer."""
-    headers = {"accept-encoding": "identity"} | ({"authorization": f"Bearer {key}"} if key else {})
-    method = "GET" if body is None else "POST"
-    asking = session.request(method, url, headers=headers, json=body, allow_redirects=False)
-    try:
-        async with asyncio.timeout(SECONDS), asking as response:
-            read = await read_body(response, MAX_BYTES)
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, FetchRefused) as error:
-        raise NoAnswer from error
-    try:
-        return JsonAnswer(response.status, json_object(read))
-    except BadAnswer:
-        return JsonAnswer(response.status, {})
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A line each, "" for none: why the bots cannot use the model and what to do, or what will go wrong with it."""
@@ -255,34 +223,18 @@ async def _ask_endpoint(settings: Settings, provider: str, model: str, chosen: M
             return Verdict(f"nothing answers at {_without_password(address)}; {start}{correct}")
         if problem := _find_problem(answer, provider, model, address, has_key=key is not None):
             return Verdict(problem)
-        return Verdict(warning=await context_warning(session, provider, address, model, key, answer.body) or "")
+        return Verdict(warning=await context_warning(session, provider, address, model, key) or "")
 
 
 async def context_warning(
-    session: aiohttp.ClientSession, provider: str, address: str, model: str, key: str | None, listed: Body
+    session: aiohttp.ClientSession, provider: str, address: str, model: str, key: str | None
 ) -> str | None:
-    """Return a warning if the model's context is too small, None if it's large enough or unknown. `listed`: the
-    server's list of models."""
+    """Return a warning if the model's context is too small, None if it's large enough or unknown."""
     kind = KINDS.get(provider)
     if kind is None or not address.endswith("/v1"):
         return None
-    root = address.removesuffix("/v1")
     try:
-        match provider:
-            case "ollama":  # which is asked for a size with each request, up to the model's own
-                shown = (await ask(session, f"{root}/api/show", key, {"model": model})).body
-                family = text(part(shown, "model_info"), "general.architecture")
-                tokens = number(shown, "model_info", f"{family}.context_length")
-            case "lmstudio":
-                models = parts((await ask(session, f"{root}/api/v0/models", key)).body, "data")
-                loaded = (number(each, "loaded_context_length") for each in models if text(each, "id") == model)
-                tokens = next(loaded, 0)
-            case "llamacpp":
-                properties = (await ask(session, f"{root}/props", key)).body
-                tokens = number(properties, "default_generation_settings", "n_ctx")
-            case _:
-                models = parts(listed, "data")
-                tokens = next((number(each, "max_model_len") for each in models if text(each, "id") == model), 0)
+        tokens = (await ask_size(session, provider, address, model, key)).context
     except NoAnswer:
         return None
     if not 0 < tokens < MIN_CONTEXT:

@@ -10,12 +10,15 @@ Comments are for people and not shown.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import dropwhile, takewhile
 
 from agentic.personas.files import PersonaFiles
 from agentic.personas.identity import body_of
 from agentic.personas.markdown import UNCLOSED, Line, open_comment, scan, text_of, without
+from agentic.text import first_sentences
 
 SECTIONS = {
     "Identity": "identity.md",
@@ -29,6 +32,10 @@ SECTIONS = {
 
 MEMORY_SECTION = "Long-Term Memory"
 UNUSED_MEMORY = "# Memory"  # the text of a new file
+HOW_TO_TALK = re.compile(r"\b(?:talk|speak|sound|write|voice|style|tone)", re.IGNORECASE)  # in a heading of soul.md
+EXAMPLE = re.compile(r"[^.!?\"“]{1,80}\? [\"“]")  # a question with its answer, which small models repeat
+MAX_IDENTITY = 300  # characters that a small model is shown
+MAX_TALK = 220
 SCHEDULES = ("Cron Jobs", "Hooks")  # sections of agents.md that are settings
 _HEADERS = frozenset(f"## {section}" for section in SECTIONS)
 
@@ -36,10 +43,12 @@ _HEADERS = frozenset(f"## {section}" for section in SECTIONS)
 @dataclass(frozen=True, slots=True)
 class PersonaPrompt:
     """`stable` changes when a person edits a file, `memory` when the agent learns something; both may be empty.
-    `people` are the people whose words the memory has notes on."""
+    `short` is the identity and how the agent talks, for small models. `people` are the people whose words the memory
+    has notes on."""
 
     stable: str
     memory: str
+    short: str = ""
     people: frozenset[int] = frozenset()
 
 
@@ -51,7 +60,22 @@ def laid_out(files: PersonaFiles, memory_tool: str | None = "memory") -> Persona
     memory = parts.pop(MEMORY_SECTION, "")
     if (files.memory or "").strip() == UNUSED_MEMORY:
         memory = ""
-    return PersonaPrompt(preamble(memory_tool) + "".join(parts.values()) if parts or memory else "", memory)
+    stable = preamble(memory_tool) + "".join(parts.values()) if parts or memory else ""
+    return PersonaPrompt(stable, memory, short_persona(contents["Identity"], contents["Personality"]))
+
+
+def short_persona(identity: str, soul: str) -> str:
+    """Return the identity, and the beginning of the soul's section about how the agent talks, or of the soul if it has
+    none: whole sentences, without headings and examples."""
+    lines = [line for line in scan(soul) if not line.fence]
+    named = next((number for number, line in enumerate(lines) if line.level and HOW_TO_TALK.search(line.title)), None)
+    rest = lines if named is None else lines[named + 1 :]
+    section = list(
+        takewhile(lambda line: not (line.level or EXAMPLE.match(line.text)), dropwhile(lambda line: line.level, rest))
+    )
+    about = " ".join(" ".join(line.text for line in scan(identity) if not line.level).split())
+    talk = " ".join(" ".join(line.text for line in section).split())
+    return "\n".join(filter(None, (first_sentences(about, MAX_IDENTITY), first_sentences(talk, MAX_TALK))))
 
 
 def unclosed_comments(files: PersonaFiles) -> tuple[str, ...]:

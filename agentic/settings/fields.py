@@ -246,6 +246,9 @@ PermissionMode = Annotated[
 BargeIn = Annotated[
     Literal["yield", "finish", "ignore"], from_text(str.lower), Field(description="yield, finish, or ignore")
 ]
+PromptProfile = Annotated[
+    Literal["auto", "small", "full"], from_text(str.lower), Field(description="auto, small, or full")
+]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
     from_text(str.upper),

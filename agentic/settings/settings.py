@@ -76,6 +76,7 @@ class Settings(Keys):
     mention_catchup_seconds: f.CatchUp = setting("MENTION_CATCHUP_SECONDS", 600.0)
     mention_debounce_seconds: f.Debounce = setting("MENTION_DEBOUNCE_SECONDS", 0.0)
     context_window_size: f.PositiveInt = setting("CONTEXT_WINDOW_SIZE", 40)
+    prompt_profile: f.PromptProfile = setting("PROMPT_PROFILE", "auto")
     max_concurrent_turns: f.PositiveInt = setting("MAX_CONCURRENT_TURNS", 5)
     max_queue_depth: f.Count = setting("MAX_QUEUE_DEPTH", 100)
     turn_timeout_seconds: f.Limit = setting("TURN_TIMEOUT_SECONDS", 120.0)

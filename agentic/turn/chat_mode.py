@@ -13,6 +13,7 @@ from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Entry
 from agentic.context.prompt import PromptContext, build_system, memory_part
 from agentic.context.render import content_marks
+from agentic.context.small_layout import build_small
 from agentic.llm.turns import settled_text
 from agentic.llm.types import Message, Prompt
 from agentic.tools.tool import RunnableTool
@@ -104,26 +105,33 @@ class ChatMode(AnswerMode):
     """Ask for a decision in JSON."""
 
     @cached_property
-    def _tail(self) -> str:
-        return build_tail(self.view.context)
+    def _layout(self) -> tuple[str, Sequence[Message], str]:
+        """The system part, the history, and the end of the prompt."""
+        context = self.view.context
+        if context.small:
+            return build_small(context)
+        history = build_history(context, self.view.pictures, self.view.files)
+        return build_system(context), history, build_tail(context)
 
     @cached_property
     def prompt_lines(self) -> frozenset[str]:
-        own = lines_of_prompt(self._tail) | _contract_lines(self.view.context.abilities.contract)
+        context, (system, _, tail) = self.view.context, self._layout
+        own = lines_of_prompt(tail) | _contract_lines(system if context.small else context.abilities.contract)
         return self.earlier_lines | own | {SAMPLE_TEXT, SAMPLE_TOPIC}
 
     def request(self, timeout: float, found: str = "") -> ModelRequest:
         context, able = self.view.context, self.view.context.abilities
-        system, memory = build_system(context), memory_part(context)
+        (system, history, tail), memory = self._layout, "" if context.small else memory_part(context)
+        form = form_for(context.task, context.talk, can_draw=able.can_draw, reacts=able.reacts, small=context.small)
         prompt = self._prompt(
-            "\n\n".join(filter(None, (self._tail, found))),
+            "\n\n".join(filter(None, (tail, found))),
             timeout=timeout,
             system=system,
             stable=len(system) - len(memory) if memory else 0,
-            schema=form_for(context.task, context.talk, can_draw=able.can_draw, reacts=able.reacts).schema,
+            schema=form.schema,
             search=able.searches,
         )
-        return prompt, build_history(context, self.view.pictures, self.view.files)
+        return prompt, history
 
     def repair(self, timeout: float, reason: str, results: str) -> ModelRequest:
         brought = [BROUGHT.format(brought=results)] if results else []

@@ -202,11 +202,13 @@ async def call_model(
         # Automation isn't part of a conversation.
         continues = event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
         prompt = replace(prompt, conversation=continues, guild_id=turn.outlet.view.guild_id)
-    prompt = _with_priority(turn, prompt)
+    prompt, began = _with_priority(turn, prompt), turn.agent.now()
     try:
         with turn.state.trace.call(model.name, prompt, history, kind=kind) as call:
             reply = call.reply = await model.complete(prompt, history)
         cost, turn.cancellation.has_answer = reply.usage, True
+        if cheap is None and turn.model.home is not None:
+            turn.model.home.note(reply.usage, turn.agent.now() - began)
     except ModelError as error:
         cost = error.usage or Usage()
         model.backoff.failed(error)

@@ -20,12 +20,11 @@ from typing import Any
 from agentic.ids import MAX_ID
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources, strip_reasoning
 from agentic.turn.cleaning import clean_emoji, clean_prose, clean_text, unfenced
-from agentic.turn.form import FIELDS, Decision, Kind
+from agentic.turn.form import FIELDS, MAX_LINE, Decision, Kind
 from agentic.turn.loose_json import MAX_CHARS, CutString, objects, unescape
 
 CUT_TEXT_MIN = 40  # characters
 LAST_WORD = "I'm leaving this room."  # posted if an agent leaves without a word
-MAX_LINE = 200  # characters of a topic or a name
 MAX_EXACT_FLOAT = 2**53  # beyond it neighboring ids are the same float
 
 _TRUE = frozenset({"true", "yes", "y", "1", "on"})

@@ -19,12 +19,14 @@ from agentic.llm.types import Source
 
 MARKUP = "{markup}"  # in the contract; replaced by the service's markup
 REPAIR = "Your last answer couldn't be read ({reason}). Answer again, with only the JSON object described above."
+MAX_LINE = 200  # characters of a topic or a name
 # In the example of the contract. Small models copy it, so an answer with these words has none (chat_mode.py).
 SAMPLE_TEXT = "I'd take the window seat, even on a night train."
 SAMPLE_TOPIC = "window or aisle seat on night trains"
 
 Kind = Literal["flag", "text", "string", "line", "id"]  # how decision.py reads the value
 Where = Literal["everywhere", "skipping", "drawing", "reacting", "rounds", "opening", "rooms", "naming"]
+MAX_SMALL_TEXT = 600  # characters of a small model's text; the schema says so, since such models don't stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +40,13 @@ class FormField:
     rule: str
     where: Where
 
-    @property
-    def schema(self) -> Mapping[str, Any]:
+    def schema(self, *, small: bool) -> Mapping[str, Any]:
+        if self.kind == "flag":
+            return {"type": "boolean"}
+        if small:
+            return {"type": "string", "minLength": 1, "maxLength": MAX_SMALL_TEXT if self.kind == "text" else MAX_LINE}
         # Ids are text, since many parsers round JSON numbers of 19 digits.
-        return {"type": "boolean" if self.kind == "flag" else ["string", "null"]}
+        return {"type": ["string", "null"]}
 
 
 def _field(kind: Kind, *, example: Any = None, rule: str = "", where: Where = "everywhere") -> Any:
@@ -121,9 +126,11 @@ class DecisionForm:
         return self.contract.replace(MARKUP, service.markup)
 
 
-def form_for(task: Task, talk: TalkContext, *, can_draw: bool, reacts: bool = True) -> DecisionForm:
+def form_for(
+    task: Task, talk: TalkContext, *, can_draw: bool, reacts: bool = True, small: bool = False
+) -> DecisionForm:
     """Return the form with the fields that a turn can use. It's the same for all turns of a room, and for all rounds of
-    a conversation, so that providers can cache it."""
+    a conversation, so that providers can cache it. `small`: for a small model, which only writes a text."""
     in_room = talk.room is not None
     offered: dict[Where, bool] = {
         "everywhere": True,
@@ -135,16 +142,17 @@ def form_for(task: Task, talk: TalkContext, *, can_draw: bool, reacts: bool = Tr
         "rooms": in_room,
         "naming": talk.names_next,
     }
-    return form_of(frozenset(where for where, is_offered in offered.items() if is_offered))
+    wanted = frozenset(where for where, is_offered in offered.items() if is_offered)
+    return form_of(wanted & {"everywhere", "opening", "naming"} if small else wanted, small=small)
 
 
 @cache
-def form_of(offered: frozenset[Where]) -> DecisionForm:
+def form_of(offered: frozenset[Where], *, small: bool = False) -> DecisionForm:
     fields = [field for field in FIELDS if field.where in offered]
     example = json.dumps({field.name: field.example for field in fields}, ensure_ascii=False)
     rules = "".join(f"- {field.rule}\n" for field in fields if field.rule)
     # OpenAI's structured outputs require all properties to be required, and no others. Other providers accept that.
-    properties = {field.name: field.schema for field in fields}
+    properties = {field.name: field.schema(small=small) for field in fields}
     return DecisionForm(
         f"Answer with only a JSON object, such as:\n\n{example}\n\n{rules}",
         {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False},

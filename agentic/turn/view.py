@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from agentic.agent.agent import Agent
 from agentic.agent.events import (
@@ -42,6 +43,7 @@ from agentic.context.prompt import (
     Trigger,
 )
 from agentic.context.render import ReplyChain
+from agentic.context.small_layout import ANSWER_TOKENS, MESSAGES
 from agentic.context.window import Window
 from agentic.llm.types import Picture
 from agentic.personas.prompt import PersonaPrompt
@@ -56,6 +58,7 @@ from agentic.turn.progress import Turn
 from agentic.turn.room_turns import in_room, room_entries, room_summary, room_turn
 from agentic.turn.trace import Sources, authors
 
+HOME_TOKENS = 500  # of an answer by a model on the owner's machines, which writes a few in a second
 MAX_IDEAS = 2  # topics that are offered to a starter
 NO_SUMMARY = Summary(text="", first=0, upto=0)
 ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # turns that answer their target
@@ -86,7 +89,7 @@ async def build_view(turn: Turn) -> TurnView:
     """Build the view, in the stages of agentic.context.prompt, and note its sources for the record."""
     with turn.state.trace.phase("context"):
         agent, channel, event = turn.agent, turn.outlet.view, turn.event
-        in_force = await _load_options(turn)
+        in_force, small = await _fit_options(turn, await _load_options(turn))
         options, toolset = in_force.options, agent.toolset
         if toolset is not None and options.max_tool_depth:
             await toolset.servers.ready(agent.key)
@@ -127,10 +130,11 @@ async def build_view(turn: Turn) -> TurnView:
             window=window,
             task=task,
             talk=talk,
-            abilities=_build_abilities(turn, theme, options, task, talk),
-            kept=KeptText(persona=persona.stable, memory=persona.memory, summary=summary.text),
+            abilities=_build_abilities(turn, theme, options, task, talk, small=small),
+            kept=KeptText(persona=persona.stable, short=persona.short, memory=persona.memory, summary=summary.text),
             now=agent.now(),
             timezone=agent.settings.timezone,
+            small=small,
         )
         # Outside of messages, the prompt has words of these people in the agent's memory, and in the summaries of its
         # room and of the reply chain. Pins set names in it.
@@ -184,6 +188,27 @@ async def _load_options(turn: Turn) -> EffectiveOptions:
     return in_force
 
 
+async def _fit_options(turn: Turn, in_force: EffectiveOptions) -> tuple[EffectiveOptions, bool]:
+    """Return the options as the turn's model needs them, and whether it gets the prompt for small models. Automation's
+    tasks need the usual one. What the owner has set stays."""
+    options, model = in_force.options, turn.model
+    small = options.prompt_profile == "small"
+    if options.prompt_profile == "auto" and model.home is not None:
+        small = await model.home.is_small()
+    small = small and not isinstance(turn.event, AutomationEvent)
+    changes: dict[str, Any] = {}
+    if "max_output_tokens" not in options.model_fields_set and (small or model.prices.free):
+        changes["max_output_tokens"] = ANSWER_TOKENS if small else HOME_TOKENS
+    if small and not in_force.own_depth:
+        changes["max_messages"] = min(options.max_messages, MESSAGES)
+    if small and options.tools == ("*",):
+        changes["tools"] = ()
+    if not changes:
+        return in_force, small
+    fitted = options.model_copy(update=changes)
+    return replace(in_force, options=fitted, own_depth=in_force.own_depth or small), small
+
+
 def _limits(turn: Turn, options: Options) -> AttachmentLimits:
     return AttachmentLimits(
         min(options.max_images, turn.model.max_pictures) if options.include_images else 0,
@@ -230,16 +255,18 @@ def _build_talk(turn: Turn, names: Mapping[str, str], room: RoomTurn | None) -> 
     )
 
 
-def _build_abilities(turn: Turn, theme: Theme, options: Options, task: Task, talk: TalkContext) -> Abilities:
+def _build_abilities(
+    turn: Turn, theme: Theme, options: Options, task: Task, talk: TalkContext, *, small: bool
+) -> Abilities:
     event, closing = turn.event, turn.state.closing
-    search_first = not closing and searches_first(event, options) and turn.agent.can_search(options)
+    search_first = not (closing or small) and searches_first(event, options) and turn.agent.can_search(options)
     may_look_up = theme.search or trigger_of(event) == "starter" or looks_things_up(event)
     may_search = may_look_up and is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
     only_words = task.errand is not None and (task.errand.unasked or task.errand.unheard)
-    can_draw = turn.model.can_draw and turn.outlet.sink.may_attach and not only_words
-    reacts = turn.outlet.sink.may_react and not only_words
+    can_draw = turn.model.can_draw and turn.outlet.sink.may_attach and not (only_words or small)
+    reacts = turn.outlet.sink.may_react and not (only_words or small)
     return Abilities(
-        contract=form_for(task, talk, can_draw=can_draw, reacts=reacts).on(turn.outlet.view.service),
+        contract=form_for(task, talk, can_draw=can_draw, reacts=reacts, small=small).on(turn.outlet.view.service),
         can_draw=can_draw,
         reacts=reacts,
         searches=(may_search and not closing) or search_first,

@@ -6,6 +6,7 @@ import pytest
 from aiohttp import web
 
 from agent_config import EndpointSettings, load_settings
+from agentic.llm import home_model
 from agentic.local import models as server_search
 from agentic.local.models import KINDS, RunningServer, advice, looking_for_servers
 from tests.support.models.local_servers import LISTS, serving, speaking
@@ -79,7 +80,7 @@ OTHERS = {
     "a refusal": json_of(LISTS["ollama"][1], status=401),
     "a redirect": web.Response(status=302, headers={"location": "/moved"}),
     "a longer answer than any list": web.Response(
-        text=json.dumps(LISTS["ollama"][1]) + " " * server_search.MAX_BYTES, content_type="application/json"
+        text=json.dumps(LISTS["ollama"][1]) + " " * home_model.MAX_BYTES, content_type="application/json"
     ),
 }
 

@@ -73,9 +73,10 @@ class ChatServer:
         answer: AnswerFunction,
         *,
         models: Sequence[str] = ("local",),
+        parameters: int | None = None,
         vector: Callable[[str], Sequence[float]] = letters,
     ) -> None:
-        self.answer, self.models, self.vector = answer, tuple(models), vector
+        self.answer, self.models, self.parameters, self.vector = answer, tuple(models), parameters, vector
         self.requests: list[ChatRequest] = []
         self._port = 0
         self._runner: web.AppRunner | None = None
@@ -112,7 +113,8 @@ class ChatServer:
         return f"http://127.0.0.1:{self._port}/v1"
 
     async def _listed(self, _http: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": model} for model in self.models]})
+        about = {"meta": {"n_params": self.parameters, "n_ctx": 32_768}} if self.parameters else {}
+        return web.json_response({"object": "list", "data": [{"id": model, **about} for model in self.models]})
 
     async def _tagged(self, _http: web.Request) -> web.Response:
         listed = [{"name": model, "model": model, "details": {"family": "llama"}} for model in self.models]

@@ -1,0 +1,82 @@
+"""A small model on the owner's machine gets a short prompt; over real sockets."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agentic.runtime.services import provider_model
+from tests.support.flow import flow
+from tests.support.models.chat_api import ChatAnswer, ChatServer
+
+SMALL, LARGE = 1_500_000_000, 20_000_000_000
+
+
+@asynccontextmanager
+async def on_server(folder, answer, *, parameters=SMALL, options="", **settings):
+    """Claude and Grok on a server whose model has so many parameters."""
+    config = folder / "config"
+    config.mkdir()
+    async with ChatServer(answer, models=("tiny",), parameters=parameters) as server:
+        (config / "endpoints.yaml").write_text(f"endpoints: {{lab: {{base_url: '{server.base_url}'}}}}\n")
+        (config / "shared.yaml").write_text(options)
+        env = {"CLAUDE_MODEL": "lab/tiny", "GROK_MODEL": "lab/tiny", "CONFIG_FILES_DIR": str(config), **settings}
+        async with flow(folder / "data", **env) as f, f.running(agents=("claude", "grok"), make_model=provider_model):
+            yield f, server
+
+
+async def ask(f, text="Is tea soup?", bot="claude"):
+    before = len(f.said("debate", bot))
+    await f.discord.say("Alice", "debate", f"<@{f.user_id(bot)}> {text}")
+    await f.discord.wait_for(lambda: len(f.said("debate", bot)) > before)
+    return f.said("debate", bot)[-1]
+
+
+def says(text):
+    return lambda request: ChatAnswer(text=json.dumps({"text": text}))
+
+
+async def test_a_small_model_gets_plain_lines_and_one_task_and_writes_only_a_text(tmp_path):
+    async with on_server(tmp_path, says("Tea has no salt.")) as (f, server):
+        assert await ask(f) == "Tea has no salt."
+        await ask(f, "Sure?", bot="grok")
+    claude, grok = server.requests
+    system, *rest = (message["content"] for message in claude.messages)
+    said = "\n\n".join(rest)
+    assert said.startswith("Alice: @Claude Is tea soup?")
+    assert "Alice said: “Is tea soup?” Claude answers that now." in said.splitlines()[-1]
+    assert "[msg:" not in said
+    assert system == grok.messages[0]["content"], "one text for all bots"
+    assert "\nClaude: Tea has no salt.\n" in grok.messages[1]["content"]
+    assert (claude.body["max_tokens"], "tools" in claude.body) == (160, False)
+    schema = claude.body["response_format"]["json_schema"]["schema"]
+    assert list(schema["properties"]) == ["text"]
+    assert schema["properties"]["text"]["maxLength"] == 600
+
+
+@pytest.mark.parametrize(
+    ("parameters", "given", "is_small"),
+    [
+        (LARGE, {}, False),
+        (None, {}, False),
+        (SMALL, {"PROMPT_PROFILE": "full"}, False),
+        (LARGE, {"PROMPT_PROFILE": "small"}, True),
+        (LARGE, {"options": "prompt_profile: small\n"}, True),
+    ],
+)
+async def test_the_owner_decides_and_otherwise_the_size(tmp_path, parameters, given, is_small):
+    answer = says("Tea has no salt.")
+    async with on_server(tmp_path, answer, parameters=parameters, **given) as (f, server):
+        await ask(f)
+    request = server.requests[0]
+    assert ("[msg:" not in request.messages[1]["content"]) == is_small
+    assert request.body["max_tokens"] == (160 if is_small else 500)
+
+
+async def test_a_limit_that_the_owner_has_set_stays(tmp_path):
+    options = "max_output_tokens: 900\ntools: [calculator]\n"
+    async with on_server(tmp_path, says("Yes."), options=options) as (f, server):
+        await ask(f)
+    assert server.requests[0].body["max_tokens"] == 900
