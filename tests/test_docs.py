@@ -46,7 +46,7 @@ from agentic.state.idle import RunningTask
 from agentic.state.silence import MAX_PAUSE_SECONDS
 from agentic.themes import THEMES
 from agentic.turn.form import FIELDS
-from agentic.turn.result import SIGNS
+from agentic.turn.result import REACTIONS
 from agentic.wire import keys, messages
 from agentic.wire import messages as reading
 from agentic.wire.entries import SummaryNote
@@ -249,7 +249,7 @@ def test_the_page_of_commands_has_each_command_with_its_arguments() -> None:
 
 
 def test_the_page_of_commands_explains_every_sign_of_a_bot() -> None:
-    signs = {*SIGNS.values(), STOP_SIGN, SEEN, CHAIN_END}
+    signs = {*REACTIONS.values(), STOP_SIGN, SEEN, CHAIN_END}
     assert table((ROOT / "docs" / "commands.md").read_text(encoding="utf-8"), "Emoji").keys() == signs
 
 

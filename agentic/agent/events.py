@@ -274,7 +274,7 @@ class MentionEvent(TurnEvent):
         return tuple(mention_id(piece.id) for piece in self.pieces)
 
     @property
-    def sign_id(self) -> int:
+    def reaction_target(self) -> int:
         """The message to react to, for example with the reason for silence."""
         return self.asked.id if self.signs_at is None else self.signs_at
 

@@ -102,7 +102,6 @@ class AgentLimits:
         return ReplyThrottle(self.clock, EXPLAINED_SECONDS)
 
     def budgets_alone(self) -> AgentLimits:
-        """Return limits without a cooldown or a daily maximum."""
         return AgentLimits(self.agent, self.state, self.clock)
 
     def apply_to(
@@ -123,7 +122,6 @@ class AgentLimits:
         return await self.state.limits.reserve_more(self.agent, turn_id, dollars)
 
     async def release_cooldown(self, channel_id: int) -> None:
-        """Release the cooldown of a turn that stayed silent."""
         if self.cooldown > 0:
             await self.state.limits.release_cooldown(self.agent, channel_id)
 
@@ -234,7 +232,7 @@ class TurnSpending:
     """The usage of one turn: `total` so far, including earlier runs of the program; the `estimate` of one call and the
     sum `reserved` in the turn's record, both in US dollars. `keep` writes to that record."""
 
-    def __init__(self, keep: Callable[[str], Awaitable[None]] | None = None) -> None:
+    def __init__(self, keep: Callable[[str], Awaitable[None]]) -> None:
         self.total = Usage()
         self.estimate = self.reserved = 0.0
         self._keep = keep
@@ -246,8 +244,7 @@ class TurnSpending:
         """Save the turn's cost after the next call, so that it's charged if this process crashes during the call.
         Raises CannotPost if another process has taken over the turn."""
         self.reserved = usage.cost_usd
-        if self._keep is not None:
-            await self._keep(under_way(usage))
+        await self._keep(under_way(usage))
 
 
 def on_the_wire(usage: Usage) -> TurnUsage:
@@ -327,7 +324,6 @@ class ReplyThrottle:
         self._replies: TTLCache[tuple[int, int, str], None] = TTLCache(REMEMBERED, seconds, clock)
 
     def recently(self, channel_id: int, user_id: int, what: str = "") -> bool:
-        """Return whether the person got this reply in the channel within that time."""
         return (channel_id, user_id, what) in self._replies
 
     def note(self, channel_id: int, user_id: int, what: str = "") -> None:

@@ -257,7 +257,6 @@ class OptionFiles:
         self.version = 0
 
     def layers(self, bot: str, guild_id: int | None) -> list[Layer]:
-        """Return a bot's layers in a server, lowest first."""
         return [layer for _, layer in self.named(bot, guild_id)]
 
     def named(self, bot: str, guild_id: int | None) -> list[tuple[str, Layer]]:

@@ -199,7 +199,6 @@ def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter
 
 
 def front_of(card: IdentityCard) -> FrontMatter:
-    """Convert an identity card."""
     same = {each.name: getattr(card, each.name) for each in fields(FrontMatter) if each.name != "models"}
     model = _model_of(card)
     return FrontMatter(**{**same, "interests": card.interests or ()}, models=(model,) if model else ())

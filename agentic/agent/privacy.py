@@ -255,7 +255,7 @@ class Privacy:
 
     async def _unasked_line(self, user_id: int) -> str:
         consent = None if self._own.problem else await self._own.consent(user_id)
-        writers = unasked_writers(self._fronts(), self._settings)
+        writers = unprompted_writers(self._fronts(), self._settings)
         if not writers:
             return "**Unprompted messages**: none. No bot here writes on its own."
         writing = self._shown(agent for agent, everyone in writers.items() if consent or everyone)
@@ -272,7 +272,7 @@ class Privacy:
         return [self._names.get(agent, agent) for agent in agents]
 
 
-def unasked_writers(fronts: Mapping[str, FrontMatter], settings: Settings) -> dict[str, bool]:
+def unprompted_writers(fronts: Mapping[str, FrontMatter], settings: Settings) -> dict[str, bool]:
     """Return the agents whose background tasks post, by key; True if they write to everybody who didn't refuse."""
     found = {}
     for agent, front in fronts.items():

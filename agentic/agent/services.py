@@ -105,7 +105,6 @@ class Record:
 
     @cached_property
     def consents(self) -> Consents:
-        """People's consents to unprompted messages."""
         return Consents(self.notes, self.state.posts.proactive, self.clock)
 
     @cached_property

@@ -9,19 +9,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agent_config import ModelSettings
-from agentic.agent.limits import (
-    AFTER_DEADLINE,
-    AgentLimits,
-    ModelPrices,
-    ProviderBackoff,
-    on_the_wire,
-    under_way,
-)
+from agentic.agent.limits import AFTER_DEADLINE, AgentLimits, ModelPrices, ProviderBackoff, on_the_wire, under_way
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import expected
 from agentic.llm.types import Message, Model, Prompt, Reply, Usage
@@ -31,6 +24,9 @@ from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, Phases
 from agentic.wire.messages import Result, TurnUsage
 from agentic.wire.reasons import TurnAborted
+
+if TYPE_CHECKING:
+    from agentic.agent.agent import ModelBinding
 
 USUAL_INPUT, USUAL_OUTPUT = 900, 20  # tokens of a question whether to speak, for comparing models
 
@@ -92,20 +88,7 @@ class SideCall:
     message_id: int | None = None
 
 
-class SideModel(Protocol):
-    """A model for side calls: a CheapModel, or an agent's own (agentic.agent.agent.ModelBinding)."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def prices(self) -> ModelPrices: ...
-    @property
-    def backoff(self) -> ProviderBackoff: ...
-    @property
-    def complete(self) -> Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]: ...
-
-
-async def run_side_call(call: SideCall, model: SideModel, limits: AgentLimits) -> Reply:
+async def run_side_call(call: SideCall, model: ModelBinding | CheapModel, limits: AgentLimits) -> Reply:
     """Reserve the cost, call the model, and settle. Raises ModelError, and TurnAborted if a limit or a budget forbids
     the call or it was made before."""
     worst_case = model.prices.worst_case(expected(call.prompt))

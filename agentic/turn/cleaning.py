@@ -22,6 +22,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 
+from agentic.chat.directory import BLANK_LETTERS
 from agentic.chat.emoji import reaction_emoji
 from agentic.llm.markup import MAX_ROUNDS, NOTHING_KNOWN, KnownSources, strip_additions, strip_markup, strip_reasoning
 from agentic.turn.form import FIELDS
@@ -41,7 +42,6 @@ _NOTES = re.compile(
 _CHANGES = r"\[note:[^\]\n]{1,200}?(?:now (?:reads|has)|changed a message[^\]\n]{0,40})\]"
 _COPIED_LINES = re.compile(rf"^(?:{_CHANGES}|\[(?:tool|system)\])[^\n]*(?:\n {{2}}[^\n]*)*\n?", re.MULTILINE)
 _UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
-_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CUSTOM_EMOJI = re.compile(r"<a?:\w{2,32}:\d{15,20}>")
 
@@ -63,7 +63,7 @@ def clean_text(
         for pattern in (_COPIED_LINES, _MARK_AND_NAME, _NOTES, _MARK_INSIDE):
             cleaned = pattern.sub("", cleaned)
         cleaned = without_tables(_without_name(cleaned.strip(), names)).strip()
-        if all(unicodedata.category(char) in _UNSEEN or char in _BLANK_LETTERS for char in cleaned):
+        if all(unicodedata.category(char) in _UNSEEN or char in BLANK_LETTERS for char in cleaned):
             return None
         if cleaned == text:
             return cleaned

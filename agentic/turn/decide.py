@@ -33,7 +33,7 @@ from agentic.turn.loose_json import objects
 from agentic.turn.prefill_mode import PrefillMode
 from agentic.turn.progress import SavedAnswer, Turn
 from agentic.turn.search_first import SearchFirst, fallback_source, found_pages
-from agentic.turn.streaming import StreamFilter, streamed
+from agentic.turn.streaming import StreamFilter, open_stream
 from agentic.turn.tools import ToolUse
 from agentic.turn.trace import CallKind
 from agentic.turn.view import TurnView
@@ -52,7 +52,7 @@ async def decide(turn: Turn, view: TurnView) -> Decision:
     """
     if turn.agent.settings.asks_cheaply(turn.agent.key) and await should_skip(turn, view):
         return Decision(skip=True)
-    async with streamed(turn, view.options, names_of(turn, view)) as stream:
+    async with open_stream(turn, view.options, names_of(turn, view)) as stream:
         mode = mode_of(turn, view, stream)
         if isinstance(mode, PrefillMode):
             try:
@@ -154,7 +154,7 @@ def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -
             raise
         decision = prose
     decision = _under_rules(turn, mode, decision, known)
-    turn.state.trace.decided(fields_of(decision))
+    turn.state.trace.note_decision(fields_of(decision))
     sources = reply.sources or fallback_source(decision.text, pages)
     return replace(decision, sources=sources) if sources else decision
 
@@ -196,7 +196,12 @@ async def call_model(
     answer."""
     model, event = turn.model if cheap is None else cheap, turn.event
     cost = model.prices.worst_case(expected(prompt, history))  # until the real cost is known
-    await _reserve(turn, cost)
+    spending = turn.state.spending
+    together = spending.total + cost
+    if not await turn.limits.reserve_more(event.id, together.cost_usd):
+        raise TurnAborted("budget")
+    if spending.total.calls or together.cost_usd > spending.reserved:  # else the claim of the turn has noted it
+        await spending.reserve(together)
     if cheap is None:
         turn.limits.overhead.note(input_tokens(prompt, ()))
         # Automation isn't part of a conversation.
@@ -217,7 +222,7 @@ async def call_model(
         raise
     finally:  # even if the call is canceled
         # The turn's record names only the agent's own model.
-        turn.state.spending.add(cost if cheap is None else replace(cost, model=""))
+        spending.add(cost if cheap is None else replace(cost, model=""))
         call.usage = cost
     model.backoff.worked()
     return reply
@@ -238,17 +243,6 @@ def _with_priority(turn: Turn, prompt: Prompt) -> Prompt:
             on_text(text)
 
     return replace(prompt, priority="yield", on_text=listen)
-
-
-async def _reserve(turn: Turn, cost: Usage) -> None:
-    """Reserve the call's cost and note it in the turn's record. The step that claimed the turn may already have done so
-    for the first call."""
-    spending = turn.state.spending
-    together = spending.total + cost
-    if not await turn.limits.reserve_more(turn.event.id, together.cost_usd):
-        raise TurnAborted("budget")
-    if spending.total.calls or together.cost_usd > spending.reserved:
-        await spending.reserve(together)
 
 
 def seconds_left(turn: Turn) -> float:

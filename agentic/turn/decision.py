@@ -56,7 +56,6 @@ def parse_decision(raw: str) -> Decision:
 
 
 def decision_of(fields: Mapping[str, object]) -> Decision:
-    """Build a decision from its fields, without unusable values."""
     return _unwrap_nested(Decision(**_known(fields)))
 
 

@@ -63,7 +63,7 @@ async def build_window(
     kind, whole, share, entries = "recent", False, theme_named(event.theme).window_share, resolved.entries
     if in_room(event):
         kind, whole, share = "room", True, 1.0
-        entries = tuple(after(entries, begins_after))
+        entries = tuple(entries_after(entries, begins_after))
     elif isinstance(event, InstructionEvent) and not event.cools_down:
         entries = conversation_entries(entries, history_ids(event.instruction))
         kind, whole, share = "conversation", True, 1.0
@@ -96,20 +96,19 @@ def history_ids(given: Instruction) -> list[int]:
     return [entry.message_id for entry in given.conversation_history if entry.message_id is not None]
 
 
-def after(entries: Sequence[Entry], reset: int) -> Sequence[Entry]:
+def entries_after(entries: Sequence[Entry], reset: int) -> Sequence[Entry]:
     """Return the entries after the message `reset`, which are still context."""
     return [entry for entry in entries if entry.id > reset] if reset else entries
 
 
 async def _resolve(turn: Turn, in_force: EffectiveOptions, names: Mapping[str, str], reset: int) -> Resolved:
-    """Run stages 1 to 4."""
     agent, event, transcript = turn.agent, turn.event, turn.outlet.view.transcript
     entries: Sequence[Entry] = transcript.entries()
     history = event.instruction.conversation_history if isinstance(event, InstructionEvent) else ()
     if history and not event.cools_down:
         speakers = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
         entries = merge_history(entries, history, speakers, transcript.deleted)
-    entries = after(entries, reset)
+    entries = entries_after(entries, reset)
     if in_room(event):
         entries = room_entries(entries)
     options, own_names = in_force.options, in_force.names
@@ -168,7 +167,7 @@ async def _channel_source(
 
     def lookup(interval: Interval) -> Sequence[Entry] | None:
         brought = found.get(interval)
-        return after(brought, reset) if brought and interval.channel_id == channel.channel_id else brought
+        return entries_after(brought, reset) if brought and interval.channel_id == channel.channel_id else brought
 
     source = ChannelSource(
         channel_id=channel.channel_id,
@@ -231,7 +230,7 @@ class ChainPlace:
     def parent_of(self, entry: Entry) -> int | None:
         return next((found for each in self.transcripts if (found := each.parent_of(entry)) is not None), None)
 
-    def gone(self, message_id: int) -> bool:
+    def is_gone(self, message_id: int) -> bool:
         return message_id <= self.reset or any(message_id in each.deleted for each in self.transcripts)
 
 
@@ -272,9 +271,9 @@ async def find_reply_chain(asked: Entry, place: ChainPlace, limit: int, memory: 
 def _with_older_part(known: FoundChain, logged: Chain, place: ChainPlace, *, private: bool) -> FoundChain:
     """Add the older part of the chain from the record, back to a message that is gone."""
     older: list[Entry] = []
-    is_broken = any(map(place.gone, logged.sources))
+    is_broken = any(map(place.is_gone, logged.sources))
     for said in reversed(logged.messages):
-        if place.gone(said.message_id):
+        if place.is_gone(said.message_id):
             is_broken = True
             break
         kind = said.author if said.author in ("agent", "person") else "stranger"
@@ -294,7 +293,7 @@ def known_chain(asked: Entry, place: ChainPlace, limit: int) -> FoundChain:
     passed = {asked.id}
     parent_id = asked.reply_to
     for count in range(limit):
-        if parent_id is None or parent_id in passed or place.gone(parent_id):
+        if parent_id is None or parent_id in passed or place.is_gone(parent_id):
             break
         passed.add(parent_id)
         entry = place.known(parent_id)

@@ -62,7 +62,7 @@ def result_of(agent: str, turn_id: str, done: Done, usage: Usage = NO_USAGE) -> 
     )
 
 
-def refused(agent: str, turn_id: str, reason: str) -> Result:
+def skipped_result(agent: str, turn_id: str, reason: str) -> Result:
     return result_of(agent, turn_id, Done(reason=reason))
 
 
@@ -177,7 +177,7 @@ FAILURES = (
     *("model_failed", "deadline", "session_lost", "refused", "unreadable", "picture_failed", "discord_failed"),
     *("signal_failed", "internal_error"),
 )
-SIGNS: Mapping[str, str] = {
+REACTIONS: Mapping[str, str] = {
     **dict.fromkeys(FAILURES, "⚠️"),
     **dict.fromkeys(("cooldown", "daily_limit", "too_often", "busy"), HOURGLASS),
     **dict.fromkeys(("budget", "agent_budget", "person_budget", "benched"), "💤"),
@@ -239,14 +239,14 @@ async def reply_to_failure(turn: Turn, event: MentionEvent, reason: str, line: s
     channel, since more posts would delay answers."""
     who = (event.channel_id, event.asked.speaker.id)
     everybody = (event.channel_id, EVERYBODY)
-    replies, signs = turn.limits.replies, turn.limits.explanations
+    replies, explanations = turn.limits.replies, turn.limits.explanations
     quiet = replies.recently(*who) or (reason == "benched" and not turn.model.backoff.first_notice_in(event.channel_id))
     if quiet and reason in FAILURES and not replies.recently(*who, FAILED_AGAIN):
         replies.note(*who, FAILED_AGAIN)
         quiet, line = False, ("" if reason == "refused" else FAILED_AGAIN) + (line or LINES[reason])
-    explains = reason in MEANINGS and not (quiet or signs.recently(*who, reason) or replies.recently(*everybody))
+    explains = reason in MEANINGS and not (quiet or explanations.recently(*who, reason) or replies.recently(*everybody))
     if explains:  # noted before any await, since other people may ask meanwhile
-        signs.note(*who, reason)
+        explanations.note(*who, reason)
         replies.note(*everybody)
     posted = await post_failure_reply(turn.outlet.sink, event, reason, line=line, quiet=quiet, explains=explains)
     if posted is not None:
@@ -276,17 +276,17 @@ async def post_failure_reply(
                 try:
                     return await sink.post(Post(text=line, ping=ping, asked=asked), key)
                 except CannotPost as error:
-                    if error.reason != "not_permitted" or not await sink.react(event.sign_id, SPEECHLESS):
+                    if error.reason != "not_permitted" or not await sink.react(event.reaction_target, SPEECHLESS):
                         raise
-            elif reason in SIGNS and sink.may_react:
-                await sink.react(event.sign_id, SIGNS[reason])
-            elif reason in SIGNS and not explains:
-                return await sink.post(Post(text=SIGNS[reason], ping=ping, asked=asked), key)
+            elif reason in REACTIONS and sink.may_react:
+                await sink.react(event.reaction_target, REACTIONS[reason])
+            elif reason in REACTIONS and not explains:
+                return await sink.post(Post(text=REACTIONS[reason], ping=ping, asked=asked), key)
             if explains:
                 try:
                     return await sink.post(Post(text=MEANINGS[reason], ping=ping, asked=asked), key)
                 except CannotPost as error:  # the reaction is there already
-                    shown = SIGNS[reason]
+                    shown = REACTIONS[reason]
                     log.debug("channel %d: cannot explain %s: %s", event.channel_id, shown, error.reason)
     except CannotPost as error:
         log.warning("channel %d: cannot post a failure reply: %s", event.channel_id, error.reason)
@@ -308,7 +308,7 @@ class BusyReplies:
             return
         channel_id, user_id = event.channel_id, event.asked.speaker.id
         if self._throttle.recently(channel_id, user_id) or self._lines[channel_id] >= MAX_LINES:
-            self._tasks.start(sink.react(event.sign_id, HOURGLASS), "busy reply")
+            self._tasks.start(sink.react(event.reaction_target, HOURGLASS), "busy reply")
             return
         log.warning("channel %d: the inbox is full; a mention gets no turn", channel_id)
         self._throttle.note(channel_id, user_id)

@@ -38,7 +38,7 @@ from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silenced
 from agentic.turn.progress import Cancellation, Turn, TurnHooks, TurnState
-from agentic.turn.result import refused, settle
+from agentic.turn.result import settle, skipped_result
 from agentic.turn.room_turns import ignore_own_lock, in_room, read_room
 from agentic.turn.trace import RecordedWords, TurnTrace
 from agentic.turn.turn import abandoned_result, limit_request, take_turn, with_payer_and_target
@@ -70,12 +70,12 @@ class TurnRunner:
         return view is not None and view.is_private
 
     def is_at_home(self, channel_id: int) -> bool:
-        """Whether the channel's model runs on the owner's machines, where people's turns go first."""
+        """Return whether the channel's model runs on the owner's machines, where people's turns go first."""
         view = self._channels.view_of(channel_id)
         return self._agent.models.for_guild(view.guild_id if view is not None else None).is_at_home
 
     async def run(self, event: TurnEvent) -> bool:
-        """Run an event's turn from its lane. Return whether it is still open, because it gave way to a person."""
+        """Run an event's turn from its lane. Return whether it's still open because it gave way to a person's turn."""
         if not self._lease.is_held:  # another process took over the agent while the event waited
             self.registry.forget(event.id)
             return False
@@ -110,8 +110,8 @@ class TurnRunner:
                 cancellation.cancel(reason)
 
     def give_way(self, channel_id: int) -> None:
-        """Interrupt the coordinator's turn in the channel for a person's, if its model is at home and has produced
-        nothing yet. The turn stays open, as one that another process continues."""
+        """Interrupt the coordinator's turn in the channel for a person's turn, if its model is at home and has produced
+        nothing yet. The turn stays open, as if another process would continue it."""
         for event, cancellation in self._running.values():
             is_idle = isinstance(event, InstructionEvent) and not event.forced and not cancellation.has_answer
             if event.channel_id == channel_id and is_idle and self.is_at_home(channel_id):
@@ -120,12 +120,12 @@ class TurnRunner:
 
     async def give_up(self, event: TurnEvent, reason: str) -> None:
         """End an event without a turn. The coordinator is told about events that it waits for."""
-        self.registry.keep(event.id, refused(self.name, event.id, reason))
+        self.registry.keep(event.id, skipped_result(self.name, event.id, reason))
         if event.reports:
             await self.refuse(event.id, reason)
 
     async def refuse(self, turn_id: str, reason: str) -> None:
-        await self.publish(refused(self.name, turn_id, reason))
+        await self.publish(skipped_result(self.name, turn_id, reason))
 
     async def publish(self, result: Result) -> None:
         """Send a result; if Redis is unavailable, the coordinator will ask again."""
@@ -191,18 +191,14 @@ class TurnRunner:
         return is_left and not state.lost and cancellation.reason is not None
 
     async def _settle(self, event: TurnEvent, result: Result, state: TurnState) -> None:
-        """Settle the turn, and pass its record and texts to the watchers."""
         record = await settle(self._agent, event, result, state)
-        transcript, trace = self._services.chats.transcripts.of(record.channel_id), state.trace
+        transcript = self._services.chats.transcripts.of(record.channel_id)
         posts = [entry for message_id in record.posted if (entry := transcript.get(message_id)) is not None]
         room = None
         if in_room(event):
             log_of, said = self._services.record.rooms, transcript.entries()
             room = log_of.news(self.name, record.channel_id, record.guild_id, said)
-        picture = trace.picture if record.image else None
-        self._services.record.watcher.ended(
-            record, RecordedWords(record, trace.calls, posts, picture, room, trace.searches)
-        )
+        self._services.record.watcher.ended(record, RecordedWords(record, state.trace, posts, room))
 
     async def _theme_of_thread(self, event: ReflectionEvent) -> str:
         """Return a background task's theme: of a thread's room, or else of the parent channel, which the coordinator
@@ -269,7 +265,7 @@ class TurnRegistry:
         """Keep the result that a turn unknown to this process was skipped."""
         if turn_id not in self._turns:
             self.begin(turn_id)
-            self.keep(turn_id, refused(self._agent, turn_id, reason))
+            self.keep(turn_id, skipped_result(self._agent, turn_id, reason))
 
     def forget(self, turn_id: str) -> None:
         self._turns.pop(turn_id, None)
@@ -281,7 +277,7 @@ class TurnRegistry:
 
     async def close(self, turn_ids: Sequence[str]) -> None:
         """End turns that never begin, since another turn answers their messages. Later runs know it, too."""
-        results = {turn_id: refused(self._agent, turn_id, "superseded").to_wire() for turn_id in turn_ids}
+        results = {turn_id: skipped_result(self._agent, turn_id, "superseded").to_wire() for turn_id in turn_ids}
         await self._state.turns.close(self._agent, results)
 
     async def claim(

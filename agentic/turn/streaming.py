@@ -69,7 +69,7 @@ class StreamFilter:
 
 
 @asynccontextmanager
-async def streamed(turn: Turn, options: Options, names: Collection[str]) -> AsyncIterator[StreamFilter | None]:
+async def open_stream(turn: Turn, options: Options, names: Collection[str]) -> AsyncIterator[StreamFilter | None]:
     """Yield a filter into the turn's growing post; None if nobody waits, or the option `stream` is off."""
     event = turn.event
     if not (options.stream and event.forced):

@@ -26,7 +26,7 @@ from agentic.llm.types import Prompt
 from agentic.state.context import MAX_MESSAGES, Summary
 from agentic.turn.cleaning import clean_prose
 from agentic.turn.decide import call_model
-from agentic.turn.history import after
+from agentic.turn.history import entries_after
 from agentic.turn.progress import Turn
 from agentic.turn.room_turns import room_entries
 from agentic.turn.view import TurnView, is_gone
@@ -70,7 +70,7 @@ async def _summarize(turn: Turn, view: TurnView, cheap: CheapModel, seconds: flo
     kept = await store.read(thread_id)
     former = kept if kept is not None and kept.first > view.reset else None
     # The room's known messages, as its members see them.
-    known = prepare_entries(room_entries(after(transcript.entries(), view.reset)), view.names)
+    known = prepare_entries(room_entries(entries_after(transcript.entries(), view.reset)), view.names)
     old = falling_out(known, former, Depth.of(view.options))
     if not old:
         return

@@ -123,8 +123,8 @@ class ToolUse:
         record, agent = event.record, self._turn.agent
         if any(tool.spec.name == record.name for tool in self._mode.tools):
             return
-        self._turn.state.trace.tool(event)
-        self._turn.state.trace.brought(event.people, event.messages)
+        self._turn.state.trace.note_tool(event)
+        self._turn.state.trace.note_quotes(event.people, event.messages)
         self._records[record.id] = record
         if record.name == RECALL:  # it has other people's words, which a deletion or /forget me would have to find
             return

@@ -148,18 +148,18 @@ class TurnTrace:
             finally:
                 call.seconds = max(0.0, self.clock() - call.at)
 
-    def decided(self, decision: Mapping[str, Any]) -> None:
+    def note_decision(self, decision: Mapping[str, Any]) -> None:
         """Note the decision parsed from the last reply."""
         if self.calls:
             self.calls[-1].decision = decision
 
-    def brought(self, people: frozenset[int], messages: Sequence[int]) -> None:
+    def note_quotes(self, people: frozenset[int], messages: Sequence[int]) -> None:
         """Note that a tool returned words of these people from these messages, which later prompts have."""
         if self.sources is not None and (people or messages):
             quoted = {**self.sources.quoted, **dict.fromkeys(messages)}
             self.sources = replace(self.sources, quoted=quoted, people=self.sources.people | people)
 
-    def tool(self, event: ToolEvent) -> None:
+    def note_tool(self, event: ToolEvent) -> None:
         """Note that a tool call began or ended. Several may run at once."""
         record, known = event.record, self._tools.get(event.record.id)
         if event.kind == "call":
@@ -207,21 +207,22 @@ class TurnTrace:
 
 @dataclass(frozen=True, slots=True)
 class RecordedWords:
-    """The texts of an ended turn, for the record. `made` are its calls, `posted` its messages, of which the last has
-    the `picture`, `room` has the news of its room, and `asked` are the trace's searches. Call the methods in a
-    thread."""
+    """The texts of an ended turn, for the record. `posted` has its messages, `room` the news of its room. Call the
+    methods in a thread."""
 
     record: TurnRecord
-    made: Sequence[ModelCall]
+    trace: TurnTrace
     posted: Sequence[Heard]
-    picture: Picture | None = None
-    room: RoomWords | None = None
-    asked: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    room: RoomWords | None
+
+    @property
+    def picture(self) -> Picture | None:
+        return self.trace.picture if self.record.image else None
 
     @property
     def size(self) -> int:
         total = 0
-        for call in self.made:
+        for call in self.trace.calls:
             prompt, reply = call.prompt, call.reply.text if call.reply is not None else ""
             texts = [prompt.system, prompt.text, prompt.prefill or "", reply, *[each.text for each in call.history]]
             texts += [result.text for step in prompt.rounds for result in step.results]
@@ -234,7 +235,7 @@ class RecordedWords:
     def calls(self) -> list[CallWords]:
         """Return the calls of the agent's own model. Pictures are left out, since the decision has their descriptions;
         so are the cheap model's calls, whose texts are in the other calls."""
-        return [call_words(self.record, n, call) for n, call in enumerate(self.made) if call.kind == "text"]
+        return [call_words(self.record, n, call) for n, call in enumerate(self.trace.calls) if call.kind == "text"]
 
     def searches(self) -> list[SearchWords]:
         return [
@@ -245,12 +246,13 @@ class RecordedWords:
                 channel_id=self.record.channel_id,
                 at=call.at,
                 seconds=call.seconds,
-                query=self.asked[call.n][0],
-                pages=tuple(FoundPage(title=page.title, url=page.url) for page in pages_in(self.asked[call.n][1])),
+                query=query,
+                pages=tuple(FoundPage(title=page.title, url=page.url) for page in pages_in(output)),
                 error=call.error,
             )
             for call in self.record.tool_calls
-            if call.n in self.asked
+            if call.n in self.trace.searches
+            for query, output in (self.trace.searches[call.n],)
         ]
 
     def posts(self) -> list[PostWords]:
@@ -266,7 +268,7 @@ class RecordedWords:
             )
             for post in self.posted
         ]
-        drawn = small(self.picture) if self.picture is not None and made else None
+        drawn = shrink(self.picture) if self.picture is not None and made else None
         if drawn is not None:
             made[-1] = made[-1].model_copy(update={"picture": drawn.data, "media_type": drawn.media_type})
         return made
@@ -353,7 +355,7 @@ def quoted_in(sources: Sources) -> dict[int, int | None]:
     return {**sources.quoted, **authors(entries), **{-person: person for person in sorted(people)}}
 
 
-def small(picture: Picture) -> Picture | None:
+def shrink(picture: Picture) -> Picture | None:
     """Return the picture scaled down for the record; None if it can't be."""
     try:
         return picture if fits(picture, RECORDED) else scale(picture.data, RECORDED)

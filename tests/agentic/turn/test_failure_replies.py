@@ -5,7 +5,7 @@ import pytest
 from agentic.agent.events import MentionEvent
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import Entry, Speaker
-from agentic.turn.result import LINES, MEANINGS, REPLY_SECONDS, SIGNS, post_failure_reply
+from agentic.turn.result import LINES, MEANINGS, REACTIONS, REPLY_SECONDS, post_failure_reply
 from agentic.wire.reasons import REASONS
 from tests.support.doubles import LoopTime
 
@@ -99,8 +99,8 @@ async def test_a_failure_reply_that_cannot_be_posted_is_logged(caplog):
 
 @pytest.mark.promise(9)
 def test_failure_replies_are_for_known_reasons_and_short_lines_without_markup():
-    assert {*LINES, *SIGNS} <= REASONS.keys()
-    assert MEANINGS.keys() <= SIGNS.keys()
+    assert {*LINES, *REACTIONS} <= REASONS.keys()
+    assert MEANINGS.keys() <= REACTIONS.keys()
     assert all(len(line) < 100 and not set("\n`<@{") & set(line) for line in MEANINGS.values())
     assert all(len(line) < 100 and not set("\n`<@{") & set(line) for line in LINES.values())
 

@@ -48,7 +48,7 @@ async def test_the_record_of_the_prompt_knows_whose_words_they_are(scene: Scene)
     first, second = await chain(scene)
     await scene.ask("do you know?", **reply(second))
     ((_, made),) = scene.watcher.ended_turns
-    quoted = quoted_in(made.made[0].sources)  # type: ignore[attr-defined]
+    quoted = quoted_in(made.trace.calls[0].sources)  # type: ignore[attr-defined]
     assert quoted[first] == BOB
     assert second in quoted
 

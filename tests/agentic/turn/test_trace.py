@@ -17,7 +17,7 @@ from agentic.state.record_stream import pack, unpack
 from agentic.state.silence import Scope
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import ToolEvent
-from agentic.turn.trace import RecordedWords, Sources, TurnTrace, quoted_in, small
+from agentic.turn.trace import RecordedWords, Sources, TurnTrace, quoted_in, shrink
 from tests.support.agent_scene import CALL, LOUNGE, Scene, Watcher
 from tests.support.doubles import ALICE, BOB, Clock, settle
 from tests.support.said import context
@@ -146,13 +146,13 @@ def test_each_second_of_a_turn_counts_for_one_phase():
         clock.now += 10
         call.reply, call.usage = Reply(text="", usage=CALL), CALL
     first = clock.now
-    trace.tool(tool_event("call", 1, clock))
+    trace.note_tool(tool_event("call", 1, clock))
     clock.now += 1
-    trace.tool(tool_event("call", 2, clock))
+    trace.note_tool(tool_event("call", 2, clock))
     clock.now += 1
-    trace.tool(tool_event("result", 1, clock, "found"))
+    trace.note_tool(tool_event("result", 1, clock, "found"))
     clock.now += 1
-    trace.tool(tool_event("result", 2, clock, "found it"))
+    trace.note_tool(tool_event("result", 2, clock, "found it"))
     clock.now += 100  # of none
     with trace.phase("posting"):
         clock.now += 2
@@ -174,7 +174,7 @@ def test_a_tool_that_its_turn_cut_off_is_an_error_and_takes_no_more_time():
     clock = Clock()
     trace = TurnTrace(clock)
     with trace.phase("model"):
-        trace.tool(tool_event("call", 1, clock))
+        trace.note_tool(tool_event("call", 1, clock))
         clock.now += 4
     with trace.phase("posting"):
         clock.now += 1
@@ -185,10 +185,10 @@ def test_a_tool_that_its_turn_cut_off_is_an_error_and_takes_no_more_time():
 def test_a_large_picture_is_recorded_small_and_a_broken_one_not_at_all(caplog):
     large = io.BytesIO()
     Image.new("RGB", (3000, 1500), "red").save(large, "PNG")
-    found = small(Picture(large.getvalue(), "image/png"))
+    found = shrink(Picture(large.getvalue(), "image/png"))
     assert found is not None
     assert Image.open(io.BytesIO(found.data)).size == (1024, 512)
-    assert small(Picture(b"no picture", "image/png")) is None
+    assert shrink(Picture(b"no picture", "image/png")) is None
     assert "cannot record a posted picture" in caplog.text
 
 
