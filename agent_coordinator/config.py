@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent_config import FrontMatter, Settings
 
 
-AGENT_RESPONSE_TIMEOUT = 90.0  # seconds for the model call, the picture and the post together
+AGENT_RESPONSE_TIMEOUT = 120.0  # seconds for the model call, the picture and the post together, unless set
 CONTINUATION_BASE_PROBABILITY = 0.85  # of a second round
 CONTINUATION_DECAY = 0.03  # less for each further round
 REACTIVE_COOLDOWN_SECONDS = 300.0  # per channel
@@ -117,6 +117,7 @@ def from_settings(
         interests={agent: front.interests for agent, front in fronts.items() if front.interests},
         shown={agent: settings.agents[agent].display_name for agent in fronts},
         policies=dict(settings.policies),
+        turn_seconds=settings.turn_timeout_seconds,
         idle=_idle_from(settings, {**fronts, **(personas or {})}),
         **{name: getattr(settings, name) for name in _SAME},
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import statistics
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -26,6 +28,8 @@ from agentic.wire.messages import Instruction, Result
 log = logging.getLogger(__name__)
 
 MAX_DOUBLINGS = 32  # beyond BACKOFF_MAX_SECONDS, and far from overflowing a float
+MEASURED_TURNS = 5
+SPARE_TIME = 3.0  # times the longest of an agent's last turns
 MAX_PERSPECTIVES = 2  # turns; one more than that, and nothing new came
 
 Change = Callable[[ConversationState], ConversationState]
@@ -78,7 +82,9 @@ def without_channel(state: ConversationState) -> ConversationState:
 
 
 class TurnRequester:
-    """Ask agents to take turns. They have `turn_seconds` each, in a room 60 s at most.
+    """Ask agents to take turns. They have `turn_seconds` each. In a room, whose audience waits, an agent has
+    SPARE_TIME times as long as its last turns took, and MIN_ROOM_TURN_SECONDS at least; before its first turn, nothing
+    is known, and it has the whole time.
 
     One timeout means a slow model; many in a row mean that the bots are down. From `timeout_threshold` on, each further
     timeout is logged as an error and doubles the pause before the next turn.
@@ -87,6 +93,21 @@ class TurnRequester:
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
         self._timeouts = 0  # in a row
+        self._measured: dict[str, deque[float]] = {}  # agent → the seconds of its last turns
+
+    def usual_seconds(self, agent: str) -> float:
+        """Return how long the agent's turns take; 0 if that isn't known yet."""
+        measured = self._measured.get(agent)
+        return statistics.median(measured) if measured else 0.0
+
+    def _seconds_for(self, agent: str, room: Room | None) -> float:
+        longest, measured = self._context.config.turn_seconds, self._measured.get(agent)
+        if room is None or not measured:
+            return longest
+        return min(longest, max(rooms.MIN_ROOM_TURN_SECONDS, SPARE_TIME * max(measured)))
+
+    def _measure(self, agent: str, seconds: float) -> None:
+        self._measured.setdefault(agent, deque(maxlen=MEASURED_TURNS)).append(seconds)
 
     @property
     def pause(self) -> float:
@@ -101,11 +122,10 @@ class TurnRequester:
         may have posted already, so it counts as absent only when its time is up."""
         bus, guild_id = self._context.bus, self._context.place(state.channel_id, state.room).guild_id
         instruction = instruction_for(state).model_copy(update={"guild_id": guild_id})
-        seconds = self._context.config.turn_seconds
-        if state.room is not None:
-            seconds = min(seconds, rooms.ROOM_TURN_SECONDS)
+        seconds = self._seconds_for(agent, state.room)
         while True:
-            timed = instruction.model_copy(update={"deadline": self._context.clock() + seconds})
+            began = self._context.clock()
+            timed = instruction.model_copy(update={"deadline": began + seconds})
             try:
                 result = await bus.ask(agent, timed, absent_grace=seconds if again and state.room else None)
             except AgentAbsent:
@@ -113,6 +133,7 @@ class TurnRequester:
                 return "absent"
             except AgentTimedOut:
                 if bus.ready.is_set():
+                    self._measure(agent, seconds)
                     self._note_timeout(agent, seconds)
                     return "timed_out"
                 await self._context.sleep(REDIS_RETRY_SECONDS)  # the agent may not have received it
@@ -120,6 +141,8 @@ class TurnRequester:
                 if self.pause:
                     log.warning("agents answer again, after %d timeouts in a row", self._timeouts)
                 self._timeouts = 0
+                if result.usage is not None and not again:
+                    self._measure(agent, self._context.clock() - began)
                 return result
 
     def _note_timeout(self, agent: str, seconds: float) -> None:

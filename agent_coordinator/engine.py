@@ -304,6 +304,7 @@ class Engine:
                 return running.state
         again = running.state.queue.asking is not None
         state = running.become(running.state.begin_turn(str(uuid.uuid4())))
+        running.state = state = rooms.thinking(state, agent, self._requester.usual_seconds(agent))
         if not await self._save_and_hold(running):
             return without_channel(state)
         running.become(self._record(state, agent, await self._requester.ask(state, agent, again=again)))

@@ -28,7 +28,8 @@ from agentic.wire.reasons import ENDINGS, EndReason
 
 log = logging.getLogger(__name__)
 
-ROOM_TURN_SECONDS = 60.0
+MIN_ROOM_TURN_SECONDS = 60.0
+SLOW_TURN_SECONDS = 20.0  # from which on the thread is told how long a member thinks
 RETRY_SECONDS = 5.0
 MAX_UNSEEN = 2  # after so many turns in a row whose agents don't see the thread, the room pauses
 IDLE_ROUNDS = 2  # without a post; after them the room closes
@@ -93,6 +94,17 @@ def retry_pause(state: ConversationState) -> float:
     """Return the seconds to wait before the next turn: an agent that failed may be restarting."""
     last = state.room and state.queue.last_in_order and state.room.member(state.queue.last_in_order)
     return RETRY_SECONDS if last and (last.failures or last.name in state.counts.away) else 0.0
+
+
+def thinking(state: ConversationState, agent: str, seconds: float) -> ConversationState:
+    """Tell the thread that the member's turn will probably take so many seconds: once if it is slow, and again if it
+    has become much slower."""
+    room, member = state.room, state.room.member(agent) if state.room is not None else None
+    if room is None or member is None or seconds < max(SLOW_TURN_SECONDS, 2 * member.thinking_noted):
+        return state
+    rounded = 5 * round(seconds / 5)
+    room = _with_member(room, agent, thinking_noted=rounded).with_line("thinking", member.shown, why=str(rounded))
+    return replace(state, room=room)
 
 
 def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result | Missed) -> ConversationState:
@@ -184,7 +196,7 @@ def resumed(state: ConversationState, turns: int) -> ConversationState:
     """Make the room active, with a limit of `turns`. Failure counts are reset, and a slot is over."""
     if state.room is None:
         return state
-    clean = {"failures": 0, "failure_noted": False, "turns_taken": 0}
+    clean = {"failures": 0, "failure_noted": False, "turns_taken": 0, "thinking_noted": 0}
     members = tuple(member.model_copy(update=clean) for member in state.room.members)
     room = after_slot(state.room)
     room = _updated(room, status="active", why=None, turns=turns, members=members, wait_noted=False)

@@ -190,7 +190,7 @@ class TurnTests(AsyncCase):
         self.assertEqual(len(speakers), 120)
         self.assertTrue(all(one != other for one, other in pairwise(speakers)))
 
-    async def test_an_instruction_carries_the_conversation_and_a_deadline_of_ninety_seconds(self) -> None:
+    async def test_an_instruction_carries_the_conversation_and_a_deadline(self) -> None:
         stage = Stage(room(*AGENTS))
         await stage.converse("claude")
         instruction = stage.bus.asked[2][1]

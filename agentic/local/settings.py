@@ -103,9 +103,8 @@ def local_coordinator(settings: Settings, pace: Pace) -> CoordinatorConfig:
     """The coordinator's part of these settings. A scheduled turn by a slow model has as much time as an answer to
     a person. Unless the owner set a policy, the agents with the strongest pull speak."""
     usual = coordinator_config(settings)
-    slow = settings.turn_timeout_seconds if _may_be_slow(settings) else 0.0
     policy = usual.policy if "policy" in settings.model_fields_set else LOCAL_POLICY
-    return replace(usual, turn_seconds=max(usual.turn_seconds, slow), policy=policy, min_rounds=pace.min_rounds)
+    return replace(usual, policy=policy, min_rounds=pace.min_rounds)
 
 
 def _may_be_slow(settings: Settings) -> bool:

@@ -359,6 +359,8 @@ def line_text(room: Room, line: RoomLine) -> str:
                 f" member's post, or @mention a bot. The members are: {who}. If nobody is named for half an hour, the"
                 " room pauses."
             )
+        case "thinking":
+            return f"{HIDDEN}{who} is thinking (about {line.why} s)…"
         case "unclear":
             return f"{HIDDEN}That name fits more than one member: {' or '.join(shown)}. Write the whole name."
     left = {

@@ -73,7 +73,8 @@ log = logging.getLogger(__name__)
 class RoomMember(StoredValue):
     """An agent in a room: a bot with an account of its own, or a persona that speaks through a webhook. `failures`: in
     a row. Since the room was opened or resumed: `failure_noted`, whether people were told about a failure, and
-    `turns_taken`, its turns without failures. `interests` and `talkativeness` (0 to 1) are its persona's."""
+    `turns_taken`, its turns without failures, and `thinking_noted`, the seconds of a turn that people were told (0 for
+    none). `interests` and `talkativeness` (0 to 1) are its persona's."""
 
     name: str  # the agent's key
     shown: str
@@ -82,11 +83,12 @@ class RoomMember(StoredValue):
     failures: int = 0
     failure_noted: bool = False
     turns_taken: int = 0
+    thinking_noted: int = 0
 
 
 class RoomLine(StoredValue):
-    """One line for the people in the thread. `kind`: failed, left, waits, unclear, or others. `number`: the room's
-    lines are numbered from 1. `why`: a reason of results, or of leaving."""
+    """One line for the people in the thread. `kind`: failed, left, waits, unclear, thinking, or others. `number`: the
+    room's lines are numbered from 1. `why`: a reason of results, or of leaving, or the seconds of thinking."""
 
     number: int
     kind: str

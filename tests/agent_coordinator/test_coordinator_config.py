@@ -58,8 +58,11 @@ def test_the_defaults_are_those_of_the_settings() -> None:
     assert made == plain
 
 
-def test_a_turn_has_ninety_seconds_and_the_themes_are_named_here_too() -> None:
-    assert config.AGENT_RESPONSE_TIMEOUT == 90.0
+def test_a_turn_has_the_time_of_the_setting() -> None:
+    assert from_settings(load_settings({"TURN_TIMEOUT_SECONDS": "300"}, None), ()).turn_seconds == 300.0
+
+
+def test_the_themes_are_named_here_too() -> None:
     assert config.THEMES[config.DEFAULT_THEME] is config.theme_named("nonsense")
 
 

@@ -39,12 +39,6 @@ async def test_the_hour_does_not_matter_and_the_thread_need_not_be_a_channel_of_
     assert await scene.open() == "opened"
 
 
-async def test_a_turn_has_a_minute(scene: RoomScene) -> None:
-    await scene.open()
-    await until(lambda: scene.bus.asked)
-    assert scene.bus.asked[0][1].deadline == scene.time.now + 60
-
-
 @pytest.mark.promise(155)
 async def test_the_same_order_twice_opens_one_room(scene: RoomScene) -> None:
     outcomes = await asyncio.gather(scene.open(), scene.open())
