@@ -31,7 +31,7 @@ from agentic.tools.own_tools import MAX_RECALLED, ChannelAudience, Memory, Recal
 from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, is_allowed
 from agentic.tools.toolset import Own, Toolset
 
-UNPROMPTED_SHARE = 5  # all unprompted turns together may change a memory this many times as often as one person
+UNPROMPTED_SHARE = 5  # turns that no person caused may together change a memory this many times as often as one person
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class ModelBinding:
     Pictures must be within `image_limits`, and a prompt has at most `max_pictures` of them. `backoff` pauses calls
     while the provider rejects them. `runs_own_tools` is true for a coding agent, whose only tool of ours is its memory.
     `is_at_home`: the first model of its list is on the owner's machines, where people's turns go first.
-    `home` is what is known about a model on the owner's machines.
+    `home` describes a model on the owner's machines.
     """
 
     name: str  # provider/model, the first of its list
@@ -101,11 +101,9 @@ class AgentModels:
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """An agent as its turns know it: its own parts, and the services that all agents of the process share.
-
-    `me` is the agent as prompts name it. `persona` is None if persona files aren't read. `audience` knows who reads
-    which channel. `own_tools` returns the tools made for this agent, and `display` shows its tool calls in the channel.
-    """
+    """An agent as its turns know it: its own parts, and the services that all agents of the process share. `me` is the
+    agent as prompts name it. `persona` is None if persona files aren't read. `audience` knows who reads which channel.
+    `own_tools` returns the tools made for this agent, and `display` shows its tool calls in the channel."""
 
     me: Identity
     colour: int  # of its embeds

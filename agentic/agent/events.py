@@ -43,10 +43,8 @@ MOMENTS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEvent:
     """An event in a lane. Nothing is posted after `deadline`, in unix seconds. If `seconds` is set, the turn has that
-    long from its start instead. `on_behalf` is the person whose budget pays for it, if known.
-
-    The inbox sets `seq`, a number that only grows, and `at`, the time of the event's arrival in unix seconds.
-    """
+    long from its start instead. `on_behalf` is the person whose budget pays for it, if known. The inbox sets `seq`, a
+    number that only grows, and `at`, the time of the event's arrival in unix seconds."""
 
     kind: ClassVar[str] = ""
     origin: ClassVar[str] = ""  # the source as people read it, a format string for the event; "" for its kind
@@ -459,11 +457,8 @@ def read_kept(kind: TypeAdapter[T], text: str | None, what: str) -> T | None:
 
 
 def save_event(event: TurnEvent, after: int) -> str:
-    """Return JSON, or "" for an event whose turn is never continued.
-
-    Hooks run again around a continued event, and a process's own hooks end with it. The coordinator asks again for
-    texts that it waits for.
-    """
+    """Return JSON, or "" for an event whose turn is never continued. Hooks run again around a continued event, and a
+    process's own hooks end with it. The coordinator asks again for texts that it waits for."""
     field = "mention" if isinstance(event, MentionEvent) else event.kind
     if field not in SavedEvent.__slots__ or (isinstance(event, ReflectionEvent) and event.writes):
         return ""

@@ -87,10 +87,8 @@ class CompletedRequests:
         self.last = self._read()
 
     def keep(self, last: int, *, before: int = 0) -> None:
-        """Store the time, unless another process stored a later one. Raises OSError.
-
-        After `before`, the last time so far, an earlier one may follow: a new Redis starts its requests again.
-        """
+        """Store the time, unless another process stored a later one. Raises OSError. After `before`, the last time so
+        far, an earlier one may follow: a new Redis starts its requests again."""
         if last > self._read() or last < before:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             temporary = self._path.with_name(f".{DONE_FILE}-{secrets.token_hex(4)}")
@@ -152,11 +150,9 @@ class ForgetOutcome:
 
 
 class Forgetting:
-    """Carry out forget requests in one process. Call `start` before the bus runs, and `run()` in a task.
-
-    `names` has all agents, even those added later. `personas` has a folder for each persona, or is None if persona
-    files aren't read. `stores` has the stores that STORED names.
-    """
+    """Carry out forget requests in one process. Call `start` before the bus runs, and `run()` in a task. `names` has
+    all agents, even those added later. `personas` has a folder for each persona, or is None if persona files aren't
+    read. `stores` has the stores that STORED names."""
 
     def __init__(
         self,
@@ -209,10 +205,8 @@ class Forgetting:
         return [user_id, *sorted(others - {user_id})]
 
     async def forget(self, user_id: int) -> ForgetOutcome:
-        """Remove the person's data under all their ids: in this process before it returns, in the others later.
-
-        Raises StateUnavailable, possibly after a part was removed.
-        """
+        """Remove the person's data under all their ids: in this process before it returns, in the others later. Raises
+        StateUnavailable, possibly after a part was removed."""
         counts, follows = Counter[str](), False
         for each in self.ids_of(user_id):
             outcome = await self._forget(each)

@@ -77,11 +77,9 @@ class PromptOverhead:
 
 @dataclass(frozen=True)
 class AgentLimits:
-    """An agent's limits, its replies about them, and the size of its prompts.
-
-    `cooldown` is in seconds (0: none). A local day has at most `daily_max` turns, and unprompted turns are allowed only
-    among the first `proactive_max`. By default only the budgets apply. `clock` returns unix seconds.
-    """
+    """An agent's limits, its replies about them, and the size of its prompts. `cooldown` is in seconds (0: none). A
+    local day has at most `daily_max` turns, and turns that no person caused are allowed only among the first
+    `proactive_max`. By default only the budgets apply. `clock` returns unix seconds."""
 
     agent: str
     state: SharedState
@@ -134,10 +132,8 @@ class AgentLimits:
 @dataclass(frozen=True, slots=True)
 class ModelPrices:
     """Prices of an agent's calls in US dollars, those of its first model that isn't free. `free`: all models are free.
-
     `rates` are prices set by the owner. `image_provider` draws pictures. `others` are the fallback models. A coding
-    agent's call costs at most `query`.
-    """
+    agent's call costs at most `query`."""
 
     provider: str
     model: str

@@ -27,11 +27,9 @@ OnCancel = Callable[[str], Awaitable[None]]  # with the instruction's id
 
 
 class PersonNotices:
-    """Tell the coordinator that a person wrote in a channel, so that its conversation can respond.
-
-    Notices are published in the background, so turns don't wait for them. All bots of a process receive a message; the
-    first of them publishes it. `names` maps agents to their display names.
-    """
+    """Tell the coordinator that a person wrote in a channel, so that its conversation can respond. Notices are
+    published in the background, so turns don't wait for them. All bots of a process receive a message; the first of
+    them publishes it. `names` maps agents to their display names."""
 
     def __init__(self, bus: Bus, directory: Directory, names: Mapping[str, str]) -> None:
         self._bus, self._directory, self._names = bus, directory, names
@@ -69,11 +67,9 @@ class PersonNotices:
 
 
 class Cancels:
-    """Pass on the coordinator's cancellations of turns: a background task ends when a person writes.
-
-    Every process receives each, since the turn may run in any of them. Pub/sub has no memory: a process that misses it
-    ends the turn at its deadline, or when it sees the person's message itself.
-    """
+    """Pass on the coordinator's cancellations of turns: a background task ends when a person writes. Every process
+    receives each, since the turn may run in any of them. Pub/sub has no memory: a process that misses it ends the turn
+    at its deadline, or when it sees the person's message itself."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus, self._subscribed = bus, False

@@ -276,10 +276,8 @@ class OptionFiles:
             await asyncio.to_thread(self.refresh)
 
     def refresh(self) -> None:
-        """Read the files that changed since the last call. Blocks on the disk.
-
-        An unreadable file or folder keeps its previous options, and is read again at the next call.
-        """
+        """Read the files that changed since the last call. Blocks on the disk. An unreadable file or folder keeps its
+        previous options, and is read again at the next call."""
         try:
             found = self._found()
         except OSError as error:
@@ -346,10 +344,8 @@ class OptionFiles:
 
 
 def read_layer(text: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the valid options in a file, and a line for each problem with its place.
-
-    Raises yaml.YAMLError for invalid YAML, ValueError for YAML that isn't a map of options.
-    """
+    """Return the valid options in a file, and a line for each problem with its place. Raises yaml.YAMLError for invalid
+    YAML, ValueError for YAML that isn't a map of options."""
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     loaded = yaml.safe_load(text)
     if node is None or loaded is None:

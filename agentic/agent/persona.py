@@ -100,10 +100,8 @@ class Persona:
         return found
 
     def system(self, may_see: MaySee = everywhere, memory_tool: str | None = "memory") -> PersonaPrompt:
-        """Return the persona's part of the prompt, with the memory entries from channels that `may_see` allows.
-
-        Both texts are empty if the files are. If the agent can't change its memory here, `memory_tool` is None.
-        """
+        """Return the persona's part of the prompt, with the memory entries from channels that `may_see` allows. Both
+        texts are empty if the files are. If the agent can't change its memory here, `memory_tool` is None."""
         files = self.read()
         seen = frozenset(channel for channel in origins(files.memory or "") if may_see(channel))
         key = (files, seen, memory_tool)
@@ -127,10 +125,8 @@ class Persona:
         return self._parse("hooks", self._text("agents.md"), parse_hooks)
 
     def boot(self, spec: AgentSpec) -> BootReport:
-        """Create missing files, and log which files were read and created. Blocks on the disk.
-
-        If the folder can't be written, log that; the agent is then as the table of agents describes it.
-        """
+        """Create missing files, and log which files were read and created. Blocks on the disk. If the folder can't be
+        written, log that; the agent is then as the table of agents describes it."""
         try:
             if removed := remove_leftovers(self.folder):
                 log.info("%s: removed %d temporary file(s) from an earlier run", self._agent, removed)

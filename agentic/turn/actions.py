@@ -21,10 +21,8 @@ log = logging.getLogger(__name__)
 
 
 async def act(turn: Turn, view: TurnView, decision: Decision) -> None:
-    """Draw, post text and picture as one message, and react. Raises CannotPost if nothing could be posted.
-
-    Each action is noted in `turn.state` immediately, since the turn may time out or the process may end at any point.
-    """
+    """Draw, post text and picture as one message, and react. Raises CannotPost if nothing could be posted. Each action
+    is noted in `turn.state` immediately, since the turn may time out or the process may end at any point."""
     state, emoji = turn.state, decision.react_emoji
     if state.done.message_id is None:
         await _post(turn, view, decision)

@@ -49,11 +49,8 @@ _CUSTOM_EMOJI = re.compile(r"<a?:\w{2,32}:\d{15,20}>")
 def clean_text(
     text: str | None, names: Collection[str] = (), prompt: Collection[str] = (), known: KnownSources = NOTHING_KNOWN
 ) -> str | None:
-    """Return the text that may be posted, or None if nothing is left.
-
-    `names` are the agent's own, `prompt` has the lines of the prompt (`lines_of_prompt`). Citation marks and pictures
-    may become links to the `known` sources.
-    """
+    """Return the text that may be posted, or None if nothing is left. `names` are the agent's own, `prompt` has the
+    lines of the prompt (`lines_of_prompt`). Citation marks and pictures may become links to the `known` sources."""
     if text is None:
         return None
     text = text[:MAX_WORDS]
@@ -74,10 +71,8 @@ def clean_text(
 def clean_prose(
     text: str, names: Collection[str] = (), prompt: Collection[str] = (), known: KnownSources = NOTHING_KNOWN
 ) -> str | None:
-    """Return the text of an answer without the requested form; None if it has anything but text.
-
-    Marked reasoning, the agent's own mark and name at the beginning, and citation marks are removed as always.
-    """
+    """Return the text of an answer without the requested form; None if it has anything but text. Marked reasoning, the
+    agent's own mark and name at the beginning, and citation marks are removed as always."""
     answer = strip_additions(strip_reasoning(text[:MAX_WORDS]), known=known)
     marked = _CONTROL.sub("", answer.replace("\r\n", "\n")).strip()
     named = _FIRST_MARK.sub("", marked)
@@ -100,9 +95,7 @@ def _without_name(text: str, names: Collection[str]) -> str:
 
 def clean_emoji(text: str | None) -> str | None:
     """Return the first emoji in a form that services accept as a reaction; None if there is none, or it's among words.
-
-    A custom emoji stays `<:name:id>`, and a known `:shortcode:` becomes its emoji.
-    """
+    A custom emoji stays `<:name:id>`, and a known `:shortcode:` becomes its emoji."""
     text = (text or "").strip()
     return text if _CUSTOM_EMOJI.fullmatch(text) else reaction_emoji(text)
 
@@ -221,11 +214,8 @@ def without_tables(text: str) -> str:
 
 
 def settled_lines(text: str) -> str:
-    """Return the part of a growing text that can't become a part of a table.
-
-    Held back are the unfinished line if it may be a row, a line of cells that a line of dashes may follow, and the
-    headings of a table without rows.
-    """
+    """Return the part of a growing text that can't become a part of a table. Held back are the unfinished line if it
+    may be a row, a line of cells that a line of dashes may follow, and the headings of a table without rows."""
     lines = text.split("\n")
     in_code = _in_code(lines)
     if in_code[-1]:

@@ -46,10 +46,8 @@ log = logging.getLogger(__name__)
 
 async def decide(turn: Turn, view: TurnView) -> Decision:
     """Ask the model, and again if its answer can't be read, in a forced turn or if that costs nothing. The second time
-    no tools are offered, since they make small local models forget the form.
-
-    Raises UnreadableDecision, ModelError, TurnAborted("deadline") or ("budget"), and CannotPost.
-    """
+    no tools are offered, since they make small local models forget the form. Raises UnreadableDecision, ModelError,
+    TurnAborted("deadline") or ("budget"), and CannotPost."""
     if turn.agent.settings.asks_cheaply(turn.agent.key) and await should_skip(turn, view):
         return Decision(skip=True)
     async with open_stream(turn, view.options, names_of(turn, view)) as stream:

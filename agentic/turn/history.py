@@ -236,11 +236,9 @@ class ChainPlace:
 
 @dataclass(frozen=True, slots=True)
 class FoundChain:
-    """The parents, oldest first, and a `summary` of the messages `sources` before them, written by `people`.
-
-    If the transcript doesn't have the whole chain: `missing` is the next parent, `unlinked` an agent's post whose
-    parent is unknown, and `left` the number of further parents wanted.
-    """
+    """The parents, oldest first, and a `summary` of the messages `sources` before them, written by `people`. If the
+    transcript doesn't have the whole chain: `missing` is the next parent, `unlinked` an agent's post whose parent is
+    unknown, and `left` the number of further parents wanted."""
 
     entries: tuple[Entry, ...] = ()
     summary: str = ""

@@ -67,11 +67,9 @@ _ABSENT = object()  # in place of a missing value
 
 
 def objects(text: str) -> Iterator[tuple[Mapping[str, object], bool]]:
-    """Yield each object in `text` by the order of opening braces, and whether it's inside another object.
-
-    Values are str, int, float (finite), bool, None, list, and dict. A cut or invalid object has the fields up to that
-    point. Text beyond MAX_CHARS is ignored.
-    """
+    """Yield each object in `text` by the order of opening braces, and whether it's inside another object. Values are
+    str, int, float (finite), bool, None, list, and dict. A cut or invalid object has the fields up to that point. Text
+    beyond MAX_CHARS is ignored."""
     text = text[:MAX_CHARS]
     effort = outer_end = 0
     start = text.find("{")

@@ -43,10 +43,8 @@ class Cancellation:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
-        """Limit the block to these seconds, and end it when the turn is canceled.
-
-        Raises TurnAborted with `reason` or "deadline". A TimeoutError raised inside passes unchanged.
-        """
+        """Limit the block to these seconds, and end it when the turn is canceled. Raises TurnAborted with `reason` or
+        "deadline". A TimeoutError raised inside passes unchanged."""
         if self.reason is not None:
             raise TurnAborted(self.reason)
         limit = asyncio.timeout(seconds)

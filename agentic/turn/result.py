@@ -264,10 +264,8 @@ async def post_failure_reply(
     explains: bool = False,
 ) -> Posted | None:
     """Explain a missing answer with a line or a reaction; if `quiet`, only with a reaction. On a service without
-    reactions, post the emoji. Return the post. A failure is logged.
-
-    `line` replaces the reason's line. `explains`: the meaning of the reaction is posted too.
-    """
+    reactions, post the emoji. Return the post. A failure is logged. `line` replaces the reason's line. `explains`: the
+    meaning of the reaction is posted too."""
     line, key = line or LINES.get(reason), f"{event.id}:excuse"
     ping, asked = event.asked.speaker.id, event.asked.id
     try:

@@ -283,11 +283,9 @@ class TurnRegistry:
     async def claim(
         self, event: TurnEvent, state: TurnState, after: int = 0, request: LimitRequest | None = None
     ) -> Literal["running"] | Result | None:
-        """Claim a turn right before it's taken, and load an earlier run's progress into `state`.
-
-        If it can't be taken, return "running" or its result, known from any process. `after` is the channel's newest
-        message; a new turn sends its `request` to the limits in the same step.
-        """
+        """Claim a turn right before it's taken, and load an earlier run's progress into `state`. If it can't be taken,
+        return "running" or its result, known from any process. `after` is the channel's newest message; a new turn
+        sends its `request` to the limits in the same step."""
         saved = save_event(event, after)
         claim, verdict = await self._state.turns.begin(self._agent, event.id, event.deadline, saved, request)
         if claim.state == "done" and claim.result is not None:

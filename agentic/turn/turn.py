@@ -173,9 +173,7 @@ async def run_steps(turn: Turn) -> None:
 
 async def admit(turn: Turn) -> None:
     """Ask the limits for the turn, unless the step that claimed it did. Save whether it's a conversation's last turn.
-
-    Raises TurnAborted with the reason that forbids the turn, and CannotPost if another process has taken it over.
-    """
+    Raises TurnAborted with the reason that forbids the turn, and CannotPost if another process has taken it over."""
     agent, state = turn.agent, turn.state
     with state.trace.phase("waiting"):
         request, verdict = state.request, state.verdict
@@ -266,17 +264,15 @@ def is_withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
 
 
 def check_question(turn: Turn) -> None:
-    """Raises TurnAborted if the question was withdrawn."""
+    """Raise TurnAborted if the question was withdrawn."""
     if is_withdrawn(turn.event, turn.outlet):
         raise TurnAborted("withdrawn")
 
 
 async def _check_before_posting(turn: Turn, view: TurnView) -> None:
-    """Raise TurnAborted if the decision may no longer be posted.
-
-    In a round, a post that ignores a person's new message is dropped, and the next turn reads that message. Answers to
-    people and turns in rooms are posted anyway, or a lively channel or audience would silence the bots.
-    """
+    """Raise TurnAborted if the decision may no longer be posted. In a round, a post that ignores a person's new message
+    is dropped, and the next turn reads that message. Answers to people and turns in rooms are posted anyway, or a
+    lively channel or audience would silence the bots."""
     context, transcript = view.context, turn.outlet.view.transcript
     has_new_words = transcript.person_spoke_after(view.newest)
     if is_proactive(turn.event):
