@@ -5,7 +5,7 @@ agent_coordinator/idle/tasks.py chooses a task's subject; agentic/context/prompt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -35,3 +35,9 @@ BACKGROUND_TASKS: Mapping[str, BackgroundTask] = {
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
 PROACTIVE: frozenset[str] = frozenset(name for name, task in BACKGROUND_TASKS.items() if task.did)  # they may post
 WRITTEN: frozenset[str] = frozenset(TASKS) - PROACTIVE  # their text goes to the coordinator
+
+
+def read_task_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Read ("follow-up", "Summarize") as ("follow_up", "summarise"), the names on the wire, and ("none",) as ()."""
+    found = tuple(name.lower().replace("-", "_").replace("summarize", "summarise") for name in names)
+    return () if found == ("none",) else found

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from agentic.background_tasks import TaskName
+from agentic.background_tasks import TaskName, read_task_names
 from agentic.personas.markdown import Problems, plain
 
 FILE = "identity.md"
@@ -68,8 +68,7 @@ def _word(text: Any) -> str:
 
 def _tasks(text: Any) -> tuple[str, ...]:
     """Parse "follow-up, discover" to ("follow_up", "discover"), and "none" to ()."""
-    names = _separated(_word(text))
-    return () if names == ("none",) else names
+    return read_task_names(_separated(text))
 
 
 _Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]

@@ -77,7 +77,8 @@ OLD_NAMES = {
 """A setting that became a part of another one → the warning at the start."""
 PERSONA_FILES = ("soul.md", "identity.md", "boot.md", "memory.md")  # names that few other folders contain
 READING_TOOLS = ("Read", "Glob", "Grep")  # a coding agent's tools if ALLOWED_TOOLS names none
-_SHORT_TEXT = re.compile(r"[\w.,:+/ -]{1,15}", re.ASCII)  # shorter than any token or key, and no password in an address
+# Shorter than any token or key, without a password in an address, and not like a password: letters and digits mixed.
+_SHORT_TEXT = re.compile(r"[\w.,:+/ -]{1,5}|[\d.,:+/ -]{1,15}|[A-Za-z_.,:+/ -]{1,15}", re.ASCII)
 
 
 def in_capitals(

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, SecretStr
 
-from agentic.background_tasks import TaskName
+from agentic.background_tasks import TaskName, read_task_names
 from agentic.settings import fields as f
 from agentic.settings.agents import AgentSettings, PersonaModels, Unasked
 from agentic.settings.fields import Keys, from_text, setting, split_list
@@ -29,18 +29,13 @@ USER_SHARE = 0.2
 PEOPLES_SHARE = 0.25  # the share of a bot's daily turns kept for people, unless AGENT_MAX_DAILY_UNASKED is set
 
 
-def _read_tasks(text: str) -> tuple[str, ...]:
-    names = tuple(part.lower().replace("-", "_") for part in split_list(text))
-    return () if names == ("none",) else names
-
-
 class Settings(Keys):
     """All settings. Ids are Discord's, times are in seconds, and hours are local to `timezone`. A persona's front
     matter overrides `idle_tasks` and `unasked` for its agent."""
 
     # Background tasks, and the data stored for them
-    idle_tasks: Annotated[tuple[TaskName, ...], from_text(_read_tasks)] = setting(
-        "IDLE_TASKS", (), "tasks separated by commas (summarise, profile, follow_up, discover), or none"
+    idle_tasks: Annotated[tuple[TaskName, ...], from_text(lambda text: read_task_names(split_list(text)))] = setting(
+        "IDLE_TASKS", (), "tasks separated by commas (summarize, profile, follow_up, discover), or none"
     )
     unasked: Annotated[Unasked, from_text(lambda text: text.strip().lower().replace("-", "_"))] = setting(
         "UNASKED_MESSAGES", "opt_in", "opt_in or everyone"

@@ -71,7 +71,7 @@ def test_no_odd_value_is_repeated_in_a_message(key: str, canary: str) -> None:
 
 
 @pytest.mark.promise(14)
-@pytest.mark.parametrize("secret", ["0123456789abcdef", "redis://:pass@h", "p@ss"])
+@pytest.mark.parametrize("secret", ["0123456789abcdef", "redis://:pass@h", "p@ss", "hunter2"])
 @pytest.mark.parametrize("key", ["MAX_QUEUE_DEPTH", "GUILD_IDS", "LOG_LEVEL", "CONSOLE_PORT"])
 def test_a_value_that_may_be_a_secret_is_not_repeated(key: str, secret: str) -> None:
     assert secret not in str(loaded({key: secret}))
@@ -92,3 +92,10 @@ def test_any_file_is_settings_or_one_error(tmp_path_factory, content: str | byte
     file = tmp_path_factory.getbasetemp() / "any.env"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     assert isinstance(loaded({}, file), Settings | SettingsError)
+
+
+@pytest.mark.parametrize("text", ["summarize, follow-up", "Summarise,FOLLOW_UP"])
+def test_tasks_are_read_in_both_spellings(text: str) -> None:
+    found = loaded({"IDLE_TASKS": text})
+    assert not isinstance(found, SettingsError)
+    assert found.idle_tasks == ("summarise", "follow_up")
