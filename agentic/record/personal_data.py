@@ -1,8 +1,8 @@
-"""The table of all stored data: what it is, which people it is about, and when it is deleted.
+"""List all stored data: what it is, which people it is about, and when it is deleted.
 
-It drives `/forget me` and deletions of messages (forgetting.py), retention (retention.py), checks before recording
-(blocklist.py), `/privacy`, `/privacy export`, and the list in docs/privacy.md. A test compares it with the migrations,
-so that no new column about a person is missed.
+The list drives `/forget me` and deletions of messages (forgetting.py), retention (retention.py), checks before
+recording (blocklist.py), `/privacy`, `/privacy export`, and the table in docs/privacy.md. A test compares it with the
+migrations, so a new column about a person can't be missed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from agentic.wire.entries import (
 DAY = 86400.0
 DELETIONS_KEPT = 8 * DAY  # the streams keep their entries for seven days
 PEOPLE_KEPT = 30 * DAY  # as long as their requests
-ARENA = "arena"  # a kind of contests, whose id is its message's
+ARENA = "arena"  # a kind of contest; its id is the id of its message
 MODEL, PERSON = "model", "person"  # who made a profile
 
 
 class Sql(str):
-    """A value that is an expression of SQL."""
+    """An SQL expression as a column's new value."""
 
     __slots__ = ()
 
@@ -47,24 +47,24 @@ Effect = Literal["delete", "keep"] | Mapping[str, object]  # a mapping: these co
 
 @dataclass(frozen=True, slots=True)
 class StoredData:
-    """A row of STORED: a table, or keys of Redis, a file, or what is in memory. Of several rows of a table one has the
-    `name`; the others say what else is done.
+    """Describe a table, Redis keys, a file, or data in memory. A table may have several entries in STORED: one has
+    the `name`, the others say what else is done with the table's rows.
 
-    Columns: `person` has a person's id; `sent` the id of a message of theirs, which tells when it was sent; `at`
-    another time. Both times are compared with that of a request to be forgotten. `message` has the id of the message
-    that it comes from, `channel` its channel's. `only`: a column and its value; other rows are not meant. Instead of
-    columns, `theirs`, `gone`, and `there` are conditions: on a person's rows, on those of deleted messages, and on
-    those of a deleted channel (values: forgetting.py). `entry` is what is recorded here; its attributes have the
-    columns' names.
+    These fields name columns. `person`: a person's id. `sent`: the id of a message of that person, whose time is when
+    it was sent. `at`: another time. Both times are compared with the time of a request to be forgotten. `message` and
+    `channel`: the ids of the message and channel that the data come from. `only`: a column and its value; rows with
+    other values aren't meant. `theirs`, `gone`, and `there` are SQL conditions instead of columns: for a person's rows,
+    rows of deleted messages, and rows of a deleted channel (forgetting.py has their values). `entry`: the type of the
+    recorded entries; its attributes have the columns' names.
 
-    `children` go with a row that is deleted or emptied: tables, with their columns and those here. A row with a `key`
-    expires by its column `age`. `expires` is an owner's setting, seconds, or a text that says what ends it. `store`
-    names the store that forgets what is in no table (agentic/agent/forgetting.py); with `each_process` every process
-    does so, otherwise the process that the person asked.
+    `children`: tables whose rows are deleted when a row here is deleted or emptied, with the columns that link them.
+    `key`: the primary key of rows that expire by their column `age`. `expires`: a setting of the owner, seconds, or a
+    text that says what ends it. `store`: the store that forgets data outside of tables (agentic/agent/forgetting.py).
+    With `each_process`, every process does that, otherwise only the process that the person asked.
 
-    `counted` is its count in the answer to a request, `noun` what `/privacy` calls one. `export` has the columns that a
-    person is sent, `rest` other columns with ids or names. `stays` and `withheld` say why it isn't forgotten, and why
-    it isn't sent.
+    `counted`: the count's name in the answer to a request. `noun`: what `/privacy` calls one item. `export`: the
+    columns that a person gets. `rest`: other columns with ids or names. `stays` and `withheld`: why the data aren't
+    forgotten, and why the person doesn't get them.
     """
 
     table: str
@@ -121,18 +121,19 @@ _THEIR_SUMMARIES = (
 _NO_WORDS = {"data": None, "asked_by": None, "removed": Sql(":why")}
 _NO_TOPICS = {"name": "", "topics": "[]", "upto": 0, "at": Sql(f"max(at, {NOW})")}
 _TURN = "agent id at kind trigger outcome reason channel_id asked_message_id model seconds cost_usd"
-_OTHERS = "other people's words are in it"
-_SOON = "it expires on its own"
+_OTHERS = "contains other people's words"
+_SOON = "expires on its own"
 _LIMIT = "deleting it would reset limits"
-_ORDER = "a moderator's order"
-_NO_ID = "without the person's id"
+_ORDER = "a moderator decided it"
+_NO_ID = "without the person's ID"
 
 
 def lost_profiles(which: str) -> str:
-    """Return the condition on models' profiles that may be of messages which are about to leave the log, or to change.
+    """Return the SQL condition for models' profiles that may be based on messages that are about to change or leave
+    the log. `which` is a condition on `gone`, these messages, and `known`, the profile.
 
-    They are emptied, and made again of what is left: else nobody knew any longer where their topics were spoken of. A
-    person's own stay. `which` is the condition on `gone`, the messages, and `known`, the profile.
+    Such profiles are emptied and made again from the other messages, because nobody could tell any longer in which
+    channels their topics were mentioned. People's own profiles stay.
     """
     return (
         f"by = '{MODEL}' AND user_id IN (SELECT gone.author_id FROM message_log gone JOIN profiles known ON"
@@ -141,11 +142,11 @@ def lost_profiles(which: str) -> str:
 
 
 def _ends(table: str, name: str, expires: float | str, stays: str = _SOON, withheld: str = "") -> StoredData:
-    """Return what Redis has about people until it expires on its own."""
+    """Describe data about people in Redis that `/forget me` doesn't delete."""
     return StoredData(table, name, place="redis", expires=expires, stays=stays, withheld=withheld)
 
 
-# In the order in which it is forgotten: what is found by turns or by logged messages comes before these.
+# In the order of deletion: data that are found through turns or logged messages come before turns and messages.
 STORED: tuple[StoredData, ...] = (
     # -- the record ----------------------------------------------------------------------------------------------------
     StoredData(
@@ -158,7 +159,7 @@ STORED: tuple[StoredData, ...] = (
         expires="prompts", key="id", counted="prompts", rest="turn_id", withheld=_OTHERS,
     ),
     StoredData("quotes", rest="message_id author_id words_id"),
-    StoredData(  # found by turns too: one that ended before its model was asked has a search, but no prompt
+    StoredData(  # also found through turns: a turn that ended before its model was called has a search but no prompt
         "searches", "the bots' web searches, and the pages they found", SearchWords, channel="channel_id",
         theirs=f"(agent, turn_id) IN ({_THEIR_TURNS})", there="channel_id = :channel AND at <= :at",
         expires="prompts", key="agent, turn_id, n", withheld=_OTHERS,
@@ -186,21 +187,21 @@ STORED: tuple[StoredData, ...] = (
     StoredData("calls", rest="turn_id"),
     StoredData("tool_calls", rest="turn_id name"),
     StoredData(
-        "reactions", "reactions to the bots' posts, with the ids of the people who reacted", ReactionNote,
+        "reactions", "reactions to the bots' posts, with the IDs of the people who reacted", ReactionNote,
         person="user_id", message="message_id", expires="record", key="message_id, user_id, emoji", age="message_id",
         counted="reactions", noun="reaction", export="message_id emoji at",
     ),
     StoredData(
-        "actions", "orders of owners and moderators", ActionNote, person="by",
+        "actions", "actions of owners and moderators, such as stopping or muting a bot", ActionNote, person="by",
         on_forget={"by": "forgotten", "detail": ""}, expires="record", key="id", noun="order",
-        stays="without the person's id and words", export="at action channel_id agent detail outcome",
+        stays="without the person's ID and words", export="at action channel_id agent detail outcome",
     ),
     StoredData(
-        "conversations", "conversations of the bots, with their topics", expires="record", key="id", age="started_at",
-        rest="channel_id", stays="it has no ids of people",
+        "conversations", "the bots' conversations, with their topics", expires="record", key="id", age="started_at",
+        rest="channel_id", stays="contains no IDs of people",
     ),
     StoredData(
-        "room_messages", "messages in rooms, the newest 400 of each, with names and ids", RoomWords,
+        "room_messages", "the newest 400 messages in each room, with names and IDs", RoomWords,
         person="author_id", sent="message_id", at="", message="message_id", channel="thread_id",
         expires="prompts", key="message_id", age="message_id", export="message_id thread_id name text at",
         noun="room message", rest="author",
@@ -222,7 +223,7 @@ STORED: tuple[StoredData, ...] = (
     StoredData(
         "contests", "votes on bots: the question, who asked it, and counts without names",
         children={"contenders": ("contest_id", "id")}, expires="record", key="id",
-        stays="without the person's id; an arena loses its question",
+        stays="without the person's ID; an arena loses its question",
     ),
     StoredData("contenders", rest="contest_id"),
     StoredData(
@@ -263,12 +264,12 @@ STORED: tuple[StoredData, ...] = (
         "unasked", "unprompted messages: who got them, why, and the text", UnaskedNote, person="person_id",
         message="message_id", channel="channel_id", on_forget={"text": "", "cause": "", "person_id": None},
         on_delete={"text": "", "cause": ""}, expires="record", key="message_id", noun="unprompted message",
-        stays="without text and person, so the next one doesn't come too soon",
+        stays="without text and person, so the bot waits before it sends another",
         export="message_id agent task channel_id cause text at",
     ),
     StoredData(
-        "forgotten", "people who asked to be forgotten: ids", person="user_id", on_forget="keep", expires=PEOPLE_KEPT,
-        key="user_id", export="at", stays="so nothing older comes back",
+        "forgotten", "IDs of people who asked to be forgotten", person="user_id", on_forget="keep", expires=PEOPLE_KEPT,
+        key="user_id", export="at", stays="so older data isn't restored",
     ),
     StoredData("deleted_messages", expires=DELETIONS_KEPT, key="message_id"),
     StoredData("deleted_channels", expires=PEOPLE_KEPT, key="channel_id"),
@@ -282,25 +283,26 @@ STORED: tuple[StoredData, ...] = (
         counted="questions", expires="at most a day", withheld=_SOON,
     ),
     StoredData(
-        "agent:{name}:turns", "turn records: ids, models and tools, times and costs, no text", place="redis",
+        "agent:{name}:turns", "turn records: IDs, models and tools, times and costs, no text", place="redis",
         store="turn records", counted="records", expires=7 * DAY, export=_TURN,
     ),
     StoredData(
-        "coordinator:summary:{channel_id}", "a model's summary of a room, with names and ids", place="redis",
+        "coordinator:summary:{channel_id}", "a model's summary of a room, with names and IDs", place="redis",
         store="room summaries", expires="30 days, or until one of its messages is deleted or hidden", withheld=_OTHERS,
     ),
     StoredData("ends of turns", place="memory", store="waiting turns", each_process=True),
     StoredData("changed topics and consents", place="memory", store="changes", each_process=True),
     StoredData(
-        "coordinator:signal_people", "people on Signal: names, account ids, and phone numbers", place="redis",
+        "coordinator:signal_people", "people on Signal: names, account IDs, and phone numbers", place="redis",
         store="chats", each_process=True, export="name number account",
         expires="until 2,000 newer ones replace them, or 90 days after the last message on Signal",
     ),
     StoredData(
-        "coordinator:signal_chats", "chats and groups on Signal: ids and names", place="redis",
-        expires="as for people on Signal", stays="groups; private chats go", withheld="your phone shows them",
+        "coordinator:signal_chats", "chats and groups on Signal: IDs and names", place="redis",
+        expires="like people on Signal", stays="groups only; private chats are removed",
+        withheld="your phone shows them",
     ),
-    _ends("coordinator:signal_vanishing", "ids of disappearing messages on Signal", "until they disappear"),
+    _ends("coordinator:signal_vanishing", "IDs of disappearing messages on Signal", "until they disappear"),
     _ends("agent:{name}:part:{digest}", "which parts of an answer were sent on Signal (no text)", "at most a day"),
     _ends(
         "coordinator:conversation_state:{channel_id}",
@@ -310,9 +312,9 @@ STORED: tuple[StoredData, ...] = (
         "agent:{name}:turn:{turn_id}", "answers that may have to be repeated, and waiting events",
         "15 minutes after the turn's deadline, at most a day",
     ),
-    _ends("coordinator:unasked:{message_id}", "who got an unprompted message: ids", 30 * DAY),
+    _ends("coordinator:unasked:{message_id}", "IDs of people who got an unprompted message", 30 * DAY),
     _ends(
-        "coordinator:unwanted:{user_id}", "who refused unprompted messages: ids", 30 * DAY,
+        "coordinator:unwanted:{user_id}", "IDs of people who refused unprompted messages", 30 * DAY,
         "so the refusal isn't lost",
     ),
     _ends(
@@ -321,7 +323,7 @@ STORED: tuple[StoredData, ...] = (
     ),
     _ends(
         "coordinator:room_openings", "a room that is being opened: topic, rules, members, and who asked",
-        "until it is open, at most an hour",
+        "until the room opens, at most an hour",
     ),
     _ends(
         "coordinator:arenas", "an open arena: its question, the answers, and who asked",
@@ -333,28 +335,27 @@ STORED: tuple[StoredData, ...] = (
     ),
     _ends(
         "agent:{name}:words", "prompts, searches, posts, and logged messages on their way to the history",
-        "seconds; if nothing writes the history, a day", "it is checked on arrival",
+        "seconds, or a day if the history can't be written", "checked before it's saved",
     ),
     _ends(
         "coordinator:record", "other data on its way to the history",
-        "seconds; if nothing writes the history, seven days", "it is checked on arrival",
+        "seconds, or seven days if the history can't be written", "checked before it's saved",
     ),
     _ends("coordinator:budget:{date}", "each person's cost per day", 2 * DAY, _LIMIT),
     _ends("agent:{name}:memory_writes:{date}", "how often each person made a bot note something", 2 * DAY, _LIMIT),
     _ends("coordinator:mentions:{user_id}", "how often a person mentioned bots lately", "a minute", _LIMIT),
     _ends(
-        "coordinator:silence", "orders to stop, mute, or ignore, with the ids of ignored people",
-        "until they are undone", _ORDER, _ORDER,
+        "coordinator:silence", "what is stopped or muted, and the IDs of ignored people",
+        "until someone undoes it", _ORDER, _ORDER,
     ),
     _ends(
-        "coordinator:forgotten", "requests to be forgotten: ids, times, and private chats", 30 * DAY,
-        "for machines that are off",
+        "coordinator:forgotten", "requests to be forgotten: IDs, times, and private chats", 30 * DAY,
+        "so machines that are off now can delete their data later",
     ),
     # -- files ---------------------------------------------------------------------------------------------------------
     StoredData(
         "data/tools", "tool calls and their results", place="file", store="tool calls", each_process=True,
-        counted="tool_calls",
-        expires="until someone deletes them", withheld=_OTHERS,
+        counted="tool_calls", expires="until someone deletes them", withheld=_OTHERS,
     ),
     StoredData(
         "personas/{name}/memory.md", "a bot's notes about people, and ten earlier versions", place="file",
@@ -374,8 +375,8 @@ RECORD: tuple[StoredData, ...] = tuple(row for row in STORED if row.place == "sq
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of data for people to read: what it is, where, how long, whether it stays after `/forget me`, and whether
-    it is in `/privacy export`. `table` has it."""
+    """A row of the table in docs/privacy.md, as texts: where the data are, how long, whether they stay after
+    `/forget me`, and whether they are in `/privacy export`. `table.name` says what they are."""
 
     table: StoredData
     where: str
@@ -385,7 +386,7 @@ class Kind:
 
 
 def inventory(settings: Settings) -> Iterator[Kind]:
-    """Return the rows of STORED that have a name, as docs/privacy.md and `/privacy export` say them."""
+    """Yield the named entries of STORED, as docs/privacy.md and `/privacy export` describe them."""
 
     def days(name: str, number: float | None) -> str:
         return f"`{name}` ({'no end' if number is None else f'{number:g}'})"

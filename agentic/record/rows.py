@@ -1,10 +1,10 @@
 """Turn entries of the record into rows.
 
-A Statement is SQL and the values of its rows. Each may run twice with the same entry, and in any order with others, to
-the same end: streams have no order among them, and an entry may be read twice.
+A Statement is SQL and the values of its rows. The result is the same if a statement runs twice, or before or after
+others: an entry may be read twice, and streams have no common order.
 
-A person's own profile and a model's are two rows. What a model made of messages from before the person's last edit is
-not kept beside it, so a model adds to an edited or removed profile only if newer messages exist.
+A person's own profile and a model's are two rows. A model adds to a profile that the person edited or removed only
+if newer messages exist: topics from messages before the edit are deleted.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from agentic.wire.entries import (
     ConsentNote,
     ContestNote,
     ConversationNote,
+    Entry,
     LoggedMessage,
     PackedCall,
     Phases,
@@ -52,7 +53,7 @@ DayOf = Callable[[float], str]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`unwanted`: of StoredData.expires, what the owner keeps for no day."""
+    """`unwanted`: the values of StoredData.expires that the owner keeps for zero days."""
 
     day_of: DayOf
     unwanted: frozenset[str] = frozenset()
@@ -64,15 +65,15 @@ def _replace(columns: str) -> str:
 
 
 class Insert:
-    """INSERT into these columns. A row that is there already stays unless `conflict` says otherwise."""
+    """INSERT into these columns, or into all fields of an entry. `conflict`: what to do if the row exists already."""
 
-    def __init__(self, table: str, columns: str, conflict: str = "DO NOTHING") -> None:
-        self._columns = columns.split()
+    def __init__(self, table: str, columns: str | type[Entry], conflict: str = "DO NOTHING") -> None:
+        self._columns = columns.split() if isinstance(columns, str) else list(columns.model_fields)
         marks = ", ".join("?" * len(self._columns))
         self.sql = f"INSERT INTO {table} ({', '.join(self._columns)}) VALUES ({marks}) ON CONFLICT {conflict}"
 
     def row(self, entry: object, **values: Any) -> Values:
-        """Return the values of the columns: those that are given, and the entry's attributes of the same names."""
+        """Return the columns' values: `values`, and for other columns the entry's attributes of the same names."""
         return tuple(values[name] if name in values else getattr(entry, name) for name in self._columns)
 
     def of(self, entry: object, **values: Any) -> Statement:
@@ -80,7 +81,7 @@ class Insert:
 
 
 PHASE_COLUMNS = tuple(f"{phase}_seconds" for phase in Phases.model_fields)
-# A turn's fields are columns of the same names, but for these; `posted`, `calls`, and `tool_calls` have their tables.
+# A turn's fields that aren't columns of the same names; `posted`, `calls`, and `tool_calls` have their own tables.
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     **{"round_number": ("round",), "reacted": ("emoji", "reacted_to"), "phases": PHASE_COLUMNS},
     **dict.fromkeys(("v", "posted", "calls", "tool_calls"), ()),
@@ -93,7 +94,7 @@ CALL = Insert(
     " reasoning_tokens searches cost_usd error",
 )
 TOOL_CALL = Insert("tool_calls", "agent turn_id n name at seconds characters error")
-# Not of a turn that has lost words: a search repeats them.
+# A turn whose words were removed gets no searches: they would repeat the words.
 SEARCH = (
     "INSERT INTO searches (agent, turn_id, n, channel_id, at, seconds, query, results, error)"
     " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9"
@@ -121,23 +122,23 @@ QUOTE = (
 )
 CONVERSATION = Insert(
     "conversations",
-    "id channel_id theme starter topic policy started_at ended_at ended_because rounds messages skips cost_usd",
+    ConversationNote,
     "(id) DO UPDATE SET topic = coalesce(excluded.topic, topic),"
     f" {_replace('ended_at ended_because rounds messages skips cost_usd')}"
     " WHERE conversations.ended_at IS NULL OR excluded.ended_at IS NOT NULL",
 )
 REACTION = Insert("reactions", "message_id user_id emoji at")
 NO_REACTION = "DELETE FROM reactions WHERE message_id = ? AND user_id = ? AND emoji = ?"
-ACTION = Insert("actions", "id at by action channel_id agent detail outcome")
-REPLAY = Insert("replays", "id at day agent model calls input_tokens cached_tokens output_tokens cost_usd")
+ACTION = Insert("actions", ActionNote)
+REPLAY = Insert("replays", ReplayNote)
 
 MESSAGE = Insert(
     "message_log",
-    "message_id channel_id guild_id service author author_id agent name text reply_to at read_at",
+    LoggedMessage,
     f"(message_id) DO UPDATE SET {_replace('author author_id agent name text read_at')}"
     " WHERE (excluded.read_at, excluded.text) > (message_log.read_at, message_log.text)",
 )
-# Not every process knows what a post answers, so a later row without that does not remove it.
+# Not every process knows what a post answers, so a later row without it changes nothing.
 PARENT = "UPDATE message_log SET reply_to = ?1 WHERE message_id = ?2 AND reply_to IS NULL"
 
 OUTDATED_SUMMARY = (
@@ -154,7 +155,7 @@ SUMMARY = Insert(
     f"(message_id) DO UPDATE SET {_replace('agent text at')}"
     " WHERE (excluded.at, excluded.text) > (summaries.at, summaries.text)",
 )
-# Of all that were made of this chain: one too many removes a summary rather too soon than too late.
+# All messages of the chain: with a message too many, a summary is removed too soon rather than too late.
 SUMMARY_SOURCE = Insert("summary_sources", "message_id summary_id")
 SUMMARY_PERSON = Insert("summary_people", "user_id summary_id")
 
@@ -169,7 +170,7 @@ MODELS_PROFILE = (
     f" WHERE NOT EXISTS (SELECT 1 FROM profiles WHERE user_id = ?1 AND by = '{PERSON}' AND upto >= ?4)"
     f" ON CONFLICT (user_id, by) DO UPDATE SET {_NEW_PROFILE}"
     " WHERE (excluded.upto, excluded.at, excluded.topics) > (profiles.upto, profiles.at, profiles.topics)"
-    " AND (profiles.upto > 0 OR excluded.at > profiles.at)"  # what was read before a loss may hand the lost on
+    " AND (profiles.upto > 0 OR excluded.at > profiles.at)"  # topics that were read before a deletion may repeat it
 )
 OLD_PROFILE = (
     f"DELETE FROM profiles WHERE user_id = ?1 AND by = '{MODEL}'"
@@ -177,14 +178,14 @@ OLD_PROFILE = (
 )
 CONSENT = Insert(
     "consents",
-    "user_id unasked because at",
+    ConsentNote,
     f"(user_id) DO UPDATE SET {_replace('unasked because at')}"
-    # Of two at once the refusal counts.
+    # If two have the same time, the refusal wins.
     " WHERE (excluded.at, -excluded.unasked, excluded.because) > (consents.at, -consents.unasked, consents.because)",
 )
-UNASKED = Insert("unasked", "message_id agent task channel_id person_id cause text at")
+UNASKED = Insert("unasked", UnaskedNote)
 
-# Who opened it never changes; a later note must not bring back who was forgotten.
+# `opened_by` isn't updated: a later note must not restore a person who was forgotten.
 ROOM = Insert(
     "rooms",
     "thread_id channel_id guild_id conversation_id topic policy members left_members status why turns turn_number"
@@ -193,9 +194,9 @@ ROOM = Insert(
     f" {_replace('conversation_id topic policy members left_members status why turns turn_number changed_at')}"
     " WHERE excluded.changed_at >= rooms.changed_at",
 )
-# A room's conversation goes on with the room. An end that is newer than the note stays: notes may come late.
-GOES_ON = "UPDATE conversations SET ended_at = NULL, ended_because = NULL WHERE id = ? AND ended_at < ?"
-# Agents read the same messages, and their streams have no order among them.
+# A room that is resumed continues its conversation. An end that is newer than the note stays: notes may come late.
+CONTINUED = "UPDATE conversations SET ended_at = NULL, ended_because = NULL WHERE id = ? AND ended_at < ?"
+# Several agents read the same messages, and their streams have no common order.
 ROOM_MESSAGE = Insert(
     "room_messages",
     "message_id thread_id author author_id agent name text at read_at",
@@ -205,7 +206,7 @@ OLD_ROOM_MESSAGES = (
     "DELETE FROM room_messages WHERE thread_id = ?1 AND message_id <= (SELECT message_id FROM room_messages"
     f" WHERE thread_id = ?1 ORDER BY message_id DESC LIMIT 1 OFFSET {MAX_ROOM_MESSAGES})"
 )
-# A room that is resumed is voted on again: its contest has the votes at its last end.
+# A room that is resumed is voted on again: its contest has the votes of its latest end.
 CONTEST = Insert(
     "contests",
     "id kind at channel_id question asked_by",
@@ -216,7 +217,7 @@ CONTENDER = (
     "INSERT INTO contenders (contest_id, agent, model, votes)"
     " SELECT ?1, ?2, ?3, ?4 WHERE ?5 = (SELECT at FROM contests WHERE id = ?1) ON CONFLICT DO NOTHING"
 )
-UNDONE_BY = {REACTION.sql: NO_REACTION, NO_REACTION: REACTION.sql, CONVERSATION.sql: GOES_ON, WORDS.sql: SEARCH}
+UNDONE_BY = {REACTION.sql: NO_REACTION, NO_REACTION: REACTION.sql, CONVERSATION.sql: CONTINUED, WORDS.sql: SEARCH}
 
 
 def entry_statements(
@@ -237,7 +238,7 @@ def entry_statements(
 
 
 def join_statements(statements: Iterable[Statement]) -> list[Statement]:
-    """Join the rows of each statement, in order; but what undoes another statement's rows stays behind them."""
+    """Join the rows of equal statements, in order. A statement that undoes another's rows stays behind them."""
     whole: list[Statement] = []
     places: dict[str, list[Values]] = {}
     for sql, rows in statements:
@@ -250,12 +251,12 @@ def join_statements(statements: Iterable[Statement]) -> list[Statement]:
 
 
 def days_in(timezone: tzinfo) -> DayOf:
-    """Return a function that gives the day of a unix time there, as YYYY-MM-DD."""
+    """Return a function from unix time to the day in this time zone, as YYYY-MM-DD."""
     return lambda at: datetime.fromtimestamp(at, timezone).date().isoformat()
 
 
 def outcome_of(record: TurnRecord) -> str:
-    """Return how the turn ended; derived from its reason if an older version did not say it."""
+    """Return how the turn ended. Older versions recorded only the reason, from which it is derived."""
     reason = record.reason
     if record.outcome:
         return record.outcome
@@ -289,14 +290,13 @@ def turn_statements(record: TurnRecord, day_of: DayOf) -> list[Statement]:
 
 
 def post_statements(post: PostWords) -> list[Statement]:
-    if post.picture is None or post.media_type is None:
-        return [POST.of(post)]
-    return [POST.of(post), PICTURE.of(post, data=post.picture)]
+    has_picture = post.picture is not None and post.media_type is not None
+    return [POST.of(post), *([PICTURE.of(post, data=post.picture)] if has_picture else [])]
 
 
 def call_statements(call: PackedCall) -> list[Statement]:
-    quoted = (call.agent, call.turn_id, call.n, json.dumps(call.quoted))
-    return [WORDS.of(call, data=call.words, removed=None), (QUOTE, [quoted])]
+    quotes = (call.agent, call.turn_id, call.n, json.dumps(call.quoted))
+    return [WORDS.of(call, data=call.words, removed=None), (QUOTE, [quotes])]
 
 
 def search_statements(search: SearchWords) -> list[Statement]:
@@ -306,7 +306,7 @@ def search_statements(search: SearchWords) -> list[Statement]:
 
 
 def message_statements(said: LoggedMessage) -> list[Statement]:
-    """A summary or a profile from before an edit may have the words that it removed."""
+    """Also remove a summary and a profile from before an edit: they may contain words that the edit removed."""
     parent = [(PARENT, [(said.reply_to, said.message_id)])] if said.reply_to is not None else []
     edit = (said.message_id, said.text, said.read_at)
     return [(OUTDATED_SUMMARY, [edit]), (OUTDATED_PROFILE, [edit]), MESSAGE.of(said), *parent]
@@ -322,7 +322,7 @@ def summary_statements(note: SummaryNote) -> list[Statement]:
 
 
 def profile_statements(note: ProfileNote) -> list[Statement]:
-    """A person's own one knows all messages from before it."""
+    """A person's own profile replaces topics from all earlier messages."""
     topics = json.dumps(note.topics, ensure_ascii=False)
     if not note.deleted and note.by == MODEL:
         return [(MODELS_PROFILE, [(note.user_id, note.name, topics, note.upto, note.at)])]
@@ -332,8 +332,9 @@ def profile_statements(note: ProfileNote) -> list[Statement]:
 
 
 def room_statements(note: RoomNote) -> list[Statement]:
-    goes_on = [(note.conversation_id, note.changed_at)] if note.status == "active" else []
-    return [ROOM.of(note, members=json.dumps(note.members), left_members=json.dumps(note.left)), (GOES_ON, goes_on)]
+    continued = [(note.conversation_id, note.changed_at)] if note.status == "active" else []
+    members, left = json.dumps(note.members), json.dumps(note.left)
+    return [ROOM.of(note, members=members, left_members=left), (CONTINUED, continued)]
 
 
 def room_words_statements(words: RoomWords) -> list[Statement]:
