@@ -1,9 +1,9 @@
-"""Find subjects for background tasks, for the coordinator.
+"""Find subjects for the coordinator's background tasks.
 
-These are reply chains without a summary, people with new messages for their profile, and an agent's conversations with
-people: unanswered ones, and the latest ones.
+These are reply chains without a summary, people with new messages for their profile, an agent's unfinished
+conversations with people, and people whom an agent may write to.
 
-Each query reads only the newest messages of a limited number of channels, so it stays fast however long the log is.
+Each query reads only the newest messages of a limited number of channels, so a long log doesn't make it slow.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from agentic.record.recall import each_of
 from agentic.state.idle import Candidate, Sent
 from agentic.wire.entries import LoggedMessage
 
-MIN_CHARACTERS = 20  # that a person wrote since the last profile; less says nothing about them
+MIN_CHARACTERS = 20  # of a person's messages since the last profile; less says nothing about the person
 MAX_TALK = 20  # messages of a conversation
-EXCHANGE_SECONDS = 3600.0  # what a person writes within that time after an agent's message belongs to it
+EXCHANGE_SECONDS = 3600.0  # a person's messages this long after an agent's message belong to the same exchange
 
-# A reply to a reply, or to any message if ?4 says so, which nobody has answered, and up to which there is no summary,
-# nor up to another reply to the same message: if a hundred people answer one, the chain before it is read once.
-_UNSUMMARISED = """
+# Finds a reply that nobody has answered. It replies to a reply, or to any message if ?4 is set. Neither it nor another
+# reply to the same message has a summary: if a hundred people reply to a message, the chain before is summarized once.
+_UNSUMMARIZED = """
 SELECT last.message_id FROM (
     SELECT message_id, reply_to FROM message_log
     WHERE channel_id = ?1 AND reply_to IS NOT NULL AND message_id < ?2 ORDER BY message_id DESC LIMIT 60
@@ -68,7 +68,7 @@ SELECT id, coalesce((SELECT max(upto) FROM profiles WHERE user_id = id), 0) AS u
   (SELECT max(message_id) FROM message_log WHERE author_id = id) AS newest
 FROM each WHERE id IS NOT NULL AND newest > upto ORDER BY newest DESC LIMIT 50
 """
-# Posts of the agent with the people that they are for: by what was noted of it, or what it answers.
+# The agent's posts and the people they are for, from the note about an unprompted message or from the reply.
 _POSTS = f"""
 SELECT post.message_id, post.at, post.reply_to, unasked.at AS sent_at,
   iif(unasked.at IS NULL, parent.author_id, unasked.person_id) AS person_id
@@ -93,7 +93,7 @@ FROM unasked WHERE at >= ? ORDER BY at, message_id
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An agent's newest message for a person in a channel. `unasked`: it was unprompted."""
+    """An agent's newest message to a person in a channel. `unasked`: it was unprompted."""
 
     agent: str
     person_id: int
@@ -104,11 +104,10 @@ class Exchange:
 
 
 class IdleMemory(QuestionThread):
-    """The record, as the coordinator's idle tasks read it. `exchanges`: a message with its answer is
-    enough for a summary.
+    """Reads the record for the coordinator's background tasks. `exchanges`: two messages are enough for a summary.
 
-    An agent takes part in a channel if the log has a message of its own there. Times are unix seconds. A record that
-    can't be read has nothing, and raises nothing.
+    An agent takes part in a channel if the log has a message from it there. Times are unix seconds. If the record
+    can't be read, nothing is found and nothing is raised.
     """
 
     def __init__(self, path: Path, *, exchanges: bool = False) -> None:
@@ -116,18 +115,18 @@ class IdleMemory(QuestionThread):
         self._exchanges = exchanges
 
     async def newest(self, agent: str, task: str) -> int:
-        """Return the id of the newest thing that a task may be about: the newest logged message in a channel in which
-        the agent takes part, or for `discover` a profile that changed after it. 0 without a message."""
+        """Return the id of the newest logged message in the agent's channels; 0 if there is none. For `discover`, a
+        profile that changed later counts as a message of that time."""
         return await self.ask(lambda db: newest_of(db, agent, profiles=task == "discover"), 0)
 
     async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
-        """Return a reply chain of three or more messages whose newest, older than `before`, is in no summary, and none
-        of `skip`."""
+        """Return a reply chain of three or more messages. Its newest message is older than `before`, in no summary, and
+        not in `skip`."""
 
         def query(db: sqlite3.Connection) -> Candidate | None:
             for channel_id in channels_of(db, agent):
                 where = (channel_id, id_at(before), json.dumps([*skip]), self._exchanges)
-                row = db.execute(_UNSUMMARISED, where).fetchone()
+                row = db.execute(_UNSUMMARIZED, where).fetchone()
                 if row and (last := message(db, row[0])):
                     return _summary_candidate(db, last)
             return None
@@ -135,8 +134,8 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, None)
 
     async def to_profile(self, agent: str, skip: Collection[int] = ()) -> Candidate | None:
-        """Return a person with messages that are newer than their profile, the newest none of `skip`; the material is
-        those messages."""
+        """Return a person with messages that are newer than their profile. These messages are the material; the newest
+        one isn't in `skip`."""
 
         def query(db: sqlite3.Connection) -> Candidate | None:
             channels = channels_of(db, agent)
@@ -151,8 +150,7 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, None)
 
     async def hanging(self, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
-        """Return the newest conversations of a person with the agent that ended before then, with no follow-up
-        since."""
+        """Return the newest conversations of people with the agent that ended before `before` and had no follow-up."""
 
         def query(db: sqlite3.Connection) -> tuple[Candidate, ...]:
             found: list[Candidate] = []
@@ -173,7 +171,7 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, ())
 
     async def people(self, agent: str, count: int) -> tuple[Candidate, ...]:
-        """Return people with a profile, and the channel in which they last talked with the agent; the newest first."""
+        """Return people with a profile, and the channel in which they last talked with the agent, latest first."""
 
         def query(db: sqlite3.Connection) -> tuple[Candidate, ...]:
             found: dict[int, Candidate] = {}
@@ -197,7 +195,7 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, ())
 
     async def sent(self, since: float) -> tuple[Sent, ...]:
-        """Return the unprompted messages of all agents since then, the oldest first."""
+        """Return all agents' unprompted messages since then, oldest first."""
 
         def query(db: sqlite3.Connection) -> tuple[Sent, ...]:
             found = map(dict, db.execute(_SENT, (since,)))
@@ -206,13 +204,13 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, ())
 
     async def consents(self) -> Mapping[int, bool]:
-        """Return the people who said whether they want unprompted messages."""
+        """Return user id → whether the person wants unprompted messages, for people who said so."""
         query = "SELECT user_id, unasked FROM consents"
         return await self.ask(lambda db: {row[0]: bool(row[1]) for row in db.execute(query)}, {})
 
 
 def _candidate(last: LoggedMessage, **more: Any) -> Candidate:
-    """Return a candidate for a task in this message's channel, after the message."""
+    """Return a candidate for a task in this message's channel."""
     here, guild, last_id = last.channel_id, last.guild_id, last.message_id
     return Candidate(channel_id=here, guild_id=guild, message_id=last_id, upto=last_id, at=last.at, **more)
 
@@ -224,7 +222,7 @@ def _person_candidate(
     topics: tuple[str, ...],
     people: tuple[int, ...],
 ) -> Candidate:
-    """Return a candidate about a person, whose material are these messages."""
+    """Return a candidate about a person, with these messages as material."""
     material, count = lines(newest_first)
     theirs = next((said for said in newest_first if said.author_id == person_id), None)
     return _candidate(
@@ -239,7 +237,7 @@ def _person_candidate(
 
 
 def _summary_candidate(db: sqlite3.Connection, last: LoggedMessage) -> Candidate:
-    """Return the chain with its last message, from its last summary on."""
+    """Return the reply chain that ends with a message, starting from its latest summary."""
     found = chain(db, last.message_id, MAX_IN_CHAIN)
     newest_first = (last, *reversed(found.messages))
     first = f"Summary of what was said before: {found.summary}" if found.summary else ""
@@ -252,7 +250,7 @@ def _summary_candidate(db: sqlite3.Connection, last: LoggedMessage) -> Candidate
 
 def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: Sequence[int]) -> list[LoggedMessage]:
     """Return the person's new messages that others could read. If the person writes only in private chats, return
-    messages from there: their topics are never used in front of others."""
+    messages from there; topics from them are never used in front of others."""
     found = db.execute(
         f"SELECT {SELECTED} FROM message_log WHERE author_id = ? AND message_id > ? AND author = 'person'"
         f" AND channel_id IN (SELECT value FROM json_each(?)) ORDER BY message_id DESC LIMIT 400",
@@ -265,7 +263,7 @@ def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: S
 
 
 def _last_message(db: sqlite3.Connection, exchange: Exchange) -> LoggedMessage | None:
-    """Return the last message of the exchange; None if the person continued there without the agent."""
+    """Return the last message of the exchange; None if the person later wrote something else there."""
     found = db.execute(
         f"SELECT {SELECTED} FROM message_log WHERE author_id = ? AND message_id > ? AND channel_id = ?"
         " ORDER BY message_id DESC LIMIT 1",
@@ -280,7 +278,7 @@ def _last_message(db: sqlite3.Connection, exchange: Exchange) -> LoggedMessage |
 def _follow_up_candidate(db: sqlite3.Connection, exchange: Exchange, last: LoggedMessage) -> Candidate:
     said = upwards(db, last, MAX_TALK)
     if len(said) < 3:
-        # The newest messages of the two up to then, of one sitting: they did not answer each other by replies.
+        # They didn't use replies: take the newest messages of the two within an hour.
         begin, person_id, agent = id_at(last.at - EXCHANGE_SECONDS), exchange.person_id, exchange.agent
         found = db.execute(
             f"SELECT {SELECTED} FROM (SELECT * FROM message_log WHERE channel_id = ?1 AND message_id BETWEEN ?2 AND ?3"
@@ -288,7 +286,7 @@ def _follow_up_candidate(db: sqlite3.Connection, exchange: Exchange, last: Logge
             (last.channel_id, begin, last.message_id, person_id, agent, MAX_TALK),
         )
         said = list(map(message_of, found))
-    # A follow-up is about its talk: topics of other channels, which its readers may not know, have no place in it.
+    # Readers of a follow-up may not know other channels, so topics from there are left out.
     elsewhere = set(origins_of(db, exchange.person_id, last.channel_id)) - {last.channel_id}
     topics = () if elsewhere else topics_for(db, exchange.person_id, last.channel_id)
     return _person_candidate(exchange.person_id, last, said, topics, tuple(sorted(authors_of(said))))

@@ -1,7 +1,7 @@
 """Read memories for a turn: reply chains, messages that match a question, profiles of people, consents.
 
-Everything is read from the record's file in a separate thread with a time limit: no method raises or delays a turn for
-long. Nothing is written here.
+A separate thread reads the record's file, with a time limit, so no method raises or delays a turn for long. This module
+writes nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,20 +31,20 @@ from agentic.state.idle import MAX_MATERIAL
 from agentic.tools.own_tools import Memory
 from agentic.wire.entries import MAX_TOPICS, LoggedMessage, UnaskedNote
 
-QUESTION_SECONDS = 2.0  # then a question has found nothing
+QUESTION_SECONDS = 2.0  # a query that takes longer finds nothing
 EXPORT_SECONDS = 60.0
-STEPS = 20_000  # of SQLite's machine between two looks at the clock
+STEPS = 20_000  # instructions of SQLite's virtual machine between two looks at the clock
 MEANING_SECONDS = 5.0  # for the vector of a question
-MAX_IN_CHAIN = 50  # as the option `chain_messages`
+MAX_IN_CHAIN = 50  # the maximum of the option `chain_messages`
 MAX_NAME = 60  # characters
 MAX_LINE = 2_000
 MAX_CHANNELS = 40  # of an agent, those with the newest messages
 SELECTED = ", ".join(LoggedMessage.model_fields)
 
-# Zero width, direction and tag characters, which nobody sees, and all control characters.
+# Invisible characters (zero width and text direction), and all control characters.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
-# From a message to what it answers, and so on, in the same channel; a circle of replies ends with the count.
+# From a message to the message that it answers, and so on, in the same channel. The count ends a circle of replies.
 _PARENTS = f"""
 WITH RECURSIVE chain (id, step) AS (
     SELECT ?1, 0
@@ -66,9 +67,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Messages before one in its reply chain, the oldest first, all of the channel `channel_id`. `summary` is of what
-    lies before them, up to and with the message `upto`, made of the messages `sources`; "", 0 and () if there is
-    none. `people` wrote any of it."""
+    """The messages before a message in its reply chain, oldest first, all in the channel `channel_id`.
+
+    `summary` covers the messages before them, through the message `upto`. It was made of the messages `sources`.
+    Without a summary these are "", 0, and (). `people` wrote the messages and those in the summary.
+    """
 
     summary: str = ""
     upto: int = 0
@@ -80,7 +83,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A person's topics. `by`: model, person; the latter if any of it is the person's own. `at`: when it changed."""
+    """A person's topics. `by`: "person" if any topic is the person's own, else "model". `at`: when it changed."""
 
     user_id: int
     name: str
@@ -91,8 +94,8 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How much is kept about a person: `counts` by noun (STORED), and the topics of their profile. `since`: when their
-    oldest logged message was sent, unix seconds, None without one."""
+    """How much is stored about a person: counts by the nouns in STORED, and how many topics their profile has.
+    `since`: when their oldest logged message was sent (unix seconds), None if there is none."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     topics: int = 0
@@ -100,10 +103,9 @@ class Kept:
 
 
 class MemoryReader:
-    """Reads the record of this machine for turns and commands. A file that is not there has nothing; no method raises.
+    """Reads this machine's record for turns and commands. If the file is missing, nothing is found; no method raises.
 
-    `path` is None in an installation that records nothing. `meaning` makes the vectors of questions, None without an
-    embedding model.
+    `path` is None if nothing is recorded. `meaning` makes the vectors of questions, None without an embedding model.
     """
 
     def __init__(self, path: Path | None = None, meaning: Embeddings | None = None) -> None:
@@ -112,7 +114,7 @@ class MemoryReader:
 
     @property
     def is_here(self) -> bool:
-        """Return whether there is a record on this machine by now."""
+        """Whether this machine has a record yet."""
         return self._path is not None and self._path.exists()
 
     async def chain(self, message_id: int, most: int, reply_to: int | None = None) -> Chain:
@@ -130,35 +132,34 @@ class MemoryReader:
         between: Callable[[int], Awaitable[tuple[int, int]]] | None = None,
         ignored: Collection[int] = (),
     ) -> tuple[Memory, ...]:
-        """Return the messages and summaries that fit best, of channels that pass `may_see`; none if nothing fits well.
+        """Return the best matching messages and summaries of channels that pass `may_see`, () if nothing matches well.
 
-        They lie `between` two messages of their channel, without words of people who are `ignored`. With an embedding
-        model, memories with the same meaning in other words come after memories with the same words.
+        `between` returns the first and last message of a channel to search. Words of `ignored` people aren't searched.
+        With an embedding model, memories with the same meaning in other words come after memories with the same words.
         """
-        channels: tuple[int, ...] = await self._ask(recall.channels, ())
-        seen = tuple(channel for channel in channels if may_see(channel))
-        reach = Reach({channel: await between(channel) if between else (0, MAX_ID) for channel in seen}, ignored)
+        known: tuple[int, ...] = await self._ask(recall.channels, ())
+        channels = tuple(filter(may_see, known))
+        reach = Reach({channel: await between(channel) if between else (0, MAX_ID) for channel in channels}, ignored)
         fitting: tuple[Memory, ...] = await self._ask(lambda db: recall.recall(db, query, reach, most), ())
         meaning = self._meaning
-        if meaning is None or len(fitting) >= most or not seen:
+        if meaning is None or len(fitting) >= most or not channels:
             return fitting
-        try:
+        vectors = None
+        with suppress(TimeoutError):
             async with asyncio.timeout(MEANING_SECONDS):
-                wanted = await meaning.vectors([query])
-        except TimeoutError:
+                vectors = await meaning.vectors([query])
+        if not vectors:
             return fitting
-        if not wanted:
-            return fitting
-        vector, model = wanted[0], meaning.model
+        vector, model = vectors[0], meaning.model
         further: tuple[Memory, ...] = await self._ask(
             lambda db: recall.by_ids(db, find_near(db, vector, model, reach, most)), ()
         )
-        known = {(memory.kind, memory.message_id) for memory in fitting}
-        new = (memory for memory in further if (memory.kind, memory.message_id) not in known)
+        fitting_ids = {(memory.kind, memory.message_id) for memory in fitting}
+        new = (memory for memory in further if (memory.kind, memory.message_id) not in fitting_ids)
         return (*fitting, *new)[:most]
 
     async def profile(self, user_id: int) -> Profile | None:
-        """Return None if the person has none, or removed it."""
+        """Return None if the person has no profile or removed it."""
         return await self._ask(lambda db: profile(db, user_id), None)
 
     async def consent(self, user_id: int) -> bool | None:
@@ -175,7 +176,8 @@ class MemoryReader:
         return await self._ask(query, Kept())
 
     async def export(self, people: Collection[int]) -> Mapping[str, list[dict[str, Any]]] | None:
-        """Return what is kept about a person, by their ids; None if it can't be read. Turns do not wait for it."""
+        """Return the stored data about a person, who has these ids; None if the record can't be read. It uses a thread
+        of its own, so turns don't wait for it."""
         if self._path is None:
             return None
         questions = QuestionThread(self._path, seconds=EXPORT_SECONDS)
@@ -185,7 +187,7 @@ class MemoryReader:
             await questions.aclose()
 
     async def unasked(self, message_id: int) -> UnaskedNote | None:
-        """Return why an agent posted it unprompted; None if it didn't."""
+        """Return the note about an agent's unprompted message; None if the message isn't one."""
         row = await self._read_row("SELECT * FROM unasked WHERE message_id = ?", message_id)
         return UnaskedNote(**dict(row)) if row else None
 
@@ -206,9 +208,9 @@ class MemoryReader:
 
 
 class QuestionThread:
-    """A thread with a connection that is opened when it is first needed, and again if the file was replaced.
+    """A thread with a connection to the record, opened when first needed and again if the file was replaced.
 
-    A file that is missing or has no tables yet is treated as empty. So is an unreadable file, which is logged once.
+    A file that is missing, unreadable, or without tables is treated as empty. An unreadable file is logged once.
     """
 
     def __init__(self, path: Path, *, seconds: float = QUESTION_SECONDS) -> None:
@@ -238,10 +240,9 @@ class QuestionThread:
             self._until = time.monotonic() + self._seconds
             found = question(self._open[0])
         except (sqlite3.Error, OSError, RecordError) as error:
-            if "no such table" not in str(error):  # else the recorder has just created the file, and makes its tables
+            if "no such table" not in str(error):  # the recorder is still creating the tables of a new file
                 level = logging.DEBUG if str(error) == self._problem else logging.WARNING
-                text = "%s cannot be read for memories (%s); nothing is remembered meanwhile"
-                log.log(level, text, self._path, error)
+                log.log(level, "reading %s for memories failed: %s; none are found until then", self._path, error)
                 self._problem = str(error)
             self._close()
             return nothing
@@ -278,14 +279,15 @@ def channels_of(db: sqlite3.Connection, agent: str) -> list[int]:
 
 
 def newest_of(db: sqlite3.Connection, agent: str, *, profiles: bool = False) -> int:
-    """Return the newest message there; 0 for none. `profiles`: or the id of the moment when a profile changed later."""
+    """Return the id of the newest message in the agent's channels; 0 if there is none. With `profiles`, return the id
+    that belongs to the time of the latest changed profile if that is newer."""
     row = db.execute(_CHANNELS, (agent, 1)).fetchone()
     changed = db.execute("SELECT max(at) FROM profiles").fetchone()[0] if row and profiles else None
     return max(int(row["newest"]), id_at(changed or 0.0)) if row else 0
 
 
 def chain(db: sqlite3.Connection, message_id: int, most: int, reply_to: int | None = None) -> Chain:
-    """Return the chain before a message. `reply_to`: what it answers, if the log may lack the message itself."""
+    """Return the reply chain before a message. `reply_to`: the message it answers, as the log may not have it yet."""
     known = message(db, message_id)
     parent = message(db, reply_to or (known.reply_to if known else None) or 0)
     if parent is None or most <= 0 or (known and known.channel_id != parent.channel_id):
@@ -317,9 +319,9 @@ def authors_of(messages: Iterable[LoggedMessage]) -> frozenset[int]:
 
 
 def lines(messages: Iterable[LoggedMessage], first: str = "") -> tuple[str, int]:
-    """ "Name: text", a line a message, of MAX_MATERIAL characters at most; and how many messages that are.
+    """Return messages as lines "Name: text", of at most MAX_MATERIAL characters, and how many messages they have.
 
-    `messages` are the newest first, the lines the oldest first. `first` is a line before them that is always there.
+    `messages` are the newest first, the lines the oldest first. `first` is a line before them.
     """
     kept: list[str] = []
     left = MAX_MATERIAL - len(first)
@@ -333,7 +335,7 @@ def lines(messages: Iterable[LoggedMessage], first: str = "") -> tuple[str, int]
 
 
 def shown_name(said: LoggedMessage) -> str:
-    """Return the name on one line, without a colon: it can't be taken for the end of a name."""
+    """Return the author's name on one line, without colons, because a colon ends the name."""
     name = one_line((said.name or said.agent or "").replace(":", " "))
     return name[:MAX_NAME].rstrip() or "someone"
 
@@ -346,10 +348,7 @@ def one_line(text: str) -> str:
 
 
 def profile(db: sqlite3.Connection, user_id: int) -> Profile | None:
-    """Return the person's own list, then what a model added to it from newer messages.
-
-    Return None if it was removed, or is empty.
-    """
+    """Return the person's own topics, then topics that a model added from newer messages; None if there are none."""
     lists = _read_lists(db, user_id)
     topics = _join_topics(lists)
     if not topics:
@@ -362,8 +361,8 @@ def profile(db: sqlite3.Connection, user_id: int) -> Profile | None:
 def topics_for(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[str, ...]:
     """Return the topics of a profile that may be used in a channel.
 
-    If others read there, use a model's topics only if they are of messages that others could read; a person's own list
-    is theirs to show.
+    If others read the channel, a model's topics are used only if they come from messages that others could read. The
+    person's own topics may be used everywhere.
     """
     lists = _read_lists(db, user_id)
     has_models = any(row["by"] == MODEL for row in lists)
@@ -373,8 +372,10 @@ def topics_for(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[s
 
 
 def origins_of(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[int, ...]:
-    """Return the channels in which the person may have spoken of a model's topics, () if nobody else reads the channel.
-    None is missing: a model's topics go before the last message of such a channel leaves the log (`lost_profiles`)."""
+    """Return the channels in which the person may have mentioned a model's topics, () if nobody else reads the channel.
+
+    No channel is missing: a model's topics are deleted before the last message there leaves the log (`lost_profiles`).
+    """
     if not is_shared(db, channel_id, user_id):
         return ()
     found = db.execute(
@@ -386,7 +387,8 @@ def origins_of(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[i
 
 
 def is_open(db: sqlite3.Connection, user_id: int) -> bool:
-    """Return whether a model's topics of a person are of messages that others could read (idle_queries never mixes)."""
+    """Return whether a model's topics about a person come from messages that others could read. One message shows that
+    for all, since idle_queries.py never mixes private and other messages."""
     row = db.execute(
         "SELECT channel_id FROM message_log WHERE message_id ="
         f" (SELECT upto FROM profiles WHERE user_id = ? AND by = '{MODEL}')",
@@ -396,8 +398,8 @@ def is_open(db: sqlite3.Connection, user_id: int) -> bool:
 
 
 def is_shared(db: sqlite3.Connection, channel_id: int, user_id: int) -> bool:
-    """Return whether others read this channel, according to the log: it is in a guild, it is a group, or others wrote
-    there recently."""
+    """Return whether others read this channel, according to the log: it is in a guild or a group, or others wrote there
+    recently."""
     newest = "FROM message_log WHERE channel_id = ? ORDER BY message_id DESC LIMIT"
     row = db.execute(f"SELECT guild_id {newest} 1", (channel_id,)).fetchone()
     if row is None or row["guild_id"] is not None:
@@ -413,7 +415,7 @@ def _read_lists(db: sqlite3.Connection, user_id: int) -> list[sqlite3.Row]:
 
 
 def _join_topics(lists: Iterable[sqlite3.Row]) -> tuple[str, ...]:
-    """Return the topics in order, each once, however it is written."""
+    """Return the topics in order, without duplicates that differ only in case or surrounding space."""
     topics: dict[str, str] = {}
     for topic in (topic for row in lists for topic in json.loads(row["topics"])):
         topics.setdefault(topic.casefold().strip(), topic)

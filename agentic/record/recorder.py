@@ -1,9 +1,9 @@
-"""Write the durable record: the streams of the record go into SQLite, beside the bots, which never wait for it.
+"""Write the durable record: copy the record's streams from Redis into SQLite. The bots never wait for it.
 
     lease → open and migrate the file → read streams → write a batch with its positions → acknowledge → …
 
-One recorder acts on a Redis; the others stand by and open no file. If the disk or the file fails it says so, once, and
-tries again after growing waits: the bots continue, and the streams keep what they can meanwhile.
+One recorder per Redis is active; the others stand by and open no file. If the disk or the file fails, the recorder
+logs that once and retries with growing pauses. Meanwhile the bots continue, and the streams keep their newest entries.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ from agentic.state.leases import Lease
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable
 
-POLL_SECONDS = 1.0  # from one read to the next, unless more waits
-HELD_POLL_SECONDS = 0.2
+POLL_SECONDS = 1.0  # from one read to the next, unless there is more to read
 FIRST_WAIT, MAX_WAIT = 1.0, 300.0  # seconds after a failure
 RECORDING, STANDING_BY, OFF = "recording", "standing by", "off"
-FINE = frozenset({RECORDING, STANDING_BY, OFF})  # any other state is a problem, in a line for the owner
+FINE = frozenset({RECORDING, STANDING_BY, OFF})  # any other state is a problem, as a line for the owner
 LAST_SECONDS = 3.0  # to record the last turns when the process ends
 
 ReadState = Callable[[], str]
@@ -47,7 +46,8 @@ log = logging.getLogger(__name__)
 
 
 class Recorder:
-    """`problem` is a line for the owner while nothing can be written, "" otherwise. `acting`: this process records."""
+    """`problem`: why nothing can be written at the moment, as a line for the owner, else "". `acting`: whether this
+    process records."""
 
     poll_seconds, first_wait = POLL_SECONDS, FIRST_WAIT
 
@@ -68,46 +68,46 @@ class Recorder:
         self._path, self._reader, self._lease, self._forgets = path, reader, lease, forgets
         self._rules = Rules(days_in(timezone), policy.unwanted)
         self._retention = Retention(path, policy, clock)
-        self._positions: dict[str, Position] = {}  # those that the file has
-        self._forgotten_until = 0  # unix milliseconds of the last request that the file has seen
+        self._positions: dict[str, Position] = {}  # in the file
+        self._forgotten_until = 0  # the time of the last request that was applied to the file, in unix milliseconds
         self._failures = 0
         self._wake = asyncio.Event()  # set at the end
-        self._unwiped = False  # the write-ahead log still has words that were removed
-        self._index: MemoryIndex | None = None  # of the file that is open
-        self._meaning, self._vector_writers = meaning, list[VectorWriter]()  # none without an embedding model
+        self._unwiped = False  # whether the write-ahead log still has removed words
+        self._index: MemoryIndex | None = None  # of the open file
+        self._meaning, self._vector_writers = meaning, list[VectorWriter]()  # empty without an embedding model
 
     @property
     def state(self) -> str:
         return self.problem or (RECORDING if self.acting else STANDING_BY)
 
     async def run(self) -> None:
-        """Record while this process holds the lease, until `finish` or canceled."""
+        """Record whenever this process has the lease, until `finish` is called or this is canceled."""
         while not self._wake.is_set():
             try:
                 async with asyncio.TaskGroup() as tasks:
                     renewing = tasks.create_task(self._lease.run(), name="recorder's lease")
                     await self._record_while_held()
                     renewing.cancel()
-            except Exception:  # the edge of the task: the record must go on
-                log.exception("the recorder failed; it starts again")
-                await self._pause_after("a fault of the program, which is in the log")
+            except Exception:  # the edge of the task: recording must continue
+                log.exception("the recorder failed; it restarts")
+                await self._pause_after("a bug in the program; the log has details")
             finally:
                 self.acting = False
                 await self._lease.release()
 
     async def finish(self, task: asyncio.Task[None]) -> None:
-        """Record what has come, and end `task`, which runs this recorder."""
+        """Record the remaining entries, and end `task`, which runs this recorder."""
         self._wake.set()
         await asyncio.wait((task,), timeout=LAST_SECONDS)
 
     async def _record_while_held(self) -> None:
         if not await self._lease.try_acquire():
-            log.info("another process writes the record; this process takes over when that one is gone")
+            log.info("another process writes the record; this process takes over when the other one ends")
         overtaken = False
         while overtaken or not self._wake.is_set():
             overtaken = False
             if not self._lease.is_held:
-                await wait_at_most(self._wake, HELD_POLL_SECONDS)
+                await wait_at_most(self._wake, 0.2)
                 continue
             try:
                 await self._record()
@@ -120,7 +120,8 @@ class Recorder:
                 self.acting = False
 
     async def _record(self) -> None:
-        """Record until the lease is lost or this ends. Raises Overtaken, RecordError, sqlite3.Error, OSError."""
+        """Record until the lease is lost or `finish` is called. Raises Overtaken, RecordError, sqlite3.Error,
+        OSError."""
         applied = await asyncio.to_thread(migrate, self._path)
         if applied:
             log.info("%s: updated the tables with %s", self._path, ", ".join(map(str, applied)))
@@ -128,7 +129,7 @@ class Recorder:
         try:
             self._index = await MemoryIndex.prepare(db)
             model = self._meaning.model if self._meaning else None
-            await db.execute("DELETE FROM embeddings WHERE model IS NOT ?", (model,))  # those of other models
+            await db.execute("DELETE FROM embeddings WHERE model IS NOT ?", (model,))
             self._vector_writers = [VectorWriter(db, self._meaning)] if self._meaning else []
             self._positions = await read_positions(db)
             newest = next(iter(await db.execute_fetchall("SELECT max(at) FROM forgotten")))[0]
@@ -142,7 +143,7 @@ class Recorder:
                         "%s was moved, deleted, or replaced; recording to the file that is there now", self._path
                     )
                     return
-                ending = self._wake.is_set()  # what came before that is recorded still
+                ending = self._wake.is_set()  # read before the step, which still records all earlier entries
                 busy = await self._step(db, ending)
                 if self.problem:
                     log.info("recording again to %s", self._path)
@@ -157,7 +158,7 @@ class Recorder:
             await db.close()
 
     async def _step(self, db: aiosqlite.Connection, ending: bool) -> bool:
-        """Return whether there is more to do immediately, not in the next second; when it ends, everything is."""
+        """Read and write a batch, and do a piece of every other task. Return whether to do the next step right away."""
         busy = False
         try:
             received = await self._reader.read(last=ending)
@@ -169,7 +170,7 @@ class Recorder:
                 await self._reader.keep(received)
             await self._forget(db)
         except StateUnavailable as away:
-            log.debug("recording waits: Redis is unavailable (%s)", away)
+            log.debug("reading the record's streams failed: Redis is unavailable (%s)", away)
         busy = await self._retention.step(db) or busy
         if not busy and self._index and await self._index.step():
             busy = self._unwiped = True
@@ -180,7 +181,7 @@ class Recorder:
         return busy
 
     async def _forget(self, db: aiosqlite.Connection) -> None:
-        """Carry out requests of people to be forgotten. Raises StateUnavailable."""
+        """Carry out people's requests to be forgotten. Raises StateUnavailable."""
         for at, user_id in await self._forgets.after(self._forgotten_until):
             chats = await self._forgets.chats_of(user_id)
             async with transaction(db):
@@ -203,7 +204,7 @@ class Recorder:
 
 
 async def _empty_log(db: aiosqlite.Connection) -> bool:
-    """Empty the write-ahead log; return False while somebody reads from it."""
+    """Empty the write-ahead log. Return False if that failed because somebody is reading from it."""
     await db.execute("PRAGMA busy_timeout = 0")
     try:
         found = list(await db.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)"))
@@ -213,15 +214,15 @@ async def _empty_log(db: aiosqlite.Connection) -> bool:
 
 
 def explain_error(error: Exception) -> str:
-    """Return the cause and what helps, in one line."""
+    """Return the cause, and how to fix it, in one line."""
     text = str(error)
     if isinstance(error, OSError):
         return error.strerror or text
     damaged = "the file is damaged; move it away with its -wal and -shm, or restore a backup (docs/maintain.md)"
     causes = {
         "full": "the disk is full",
-        "readonly": "the file cannot be written to",
-        "locked": "another program holds the file",
+        "readonly": "the file is read-only",
+        "locked": "another program has locked the file",
         "malformed": damaged,
         "not a database": damaged,
     }
@@ -237,9 +238,9 @@ async def recording(
     clock: Callable[[], float] = time.time,
     meaning: Embeddings | None = None,
 ) -> AsyncIterator[ReadState]:
-    """Record while entered, and yield a function that says how that goes; not with RECORD_DAYS=0.
+    """Record while entered, unless RECORD_DAYS is 0, and yield a function that returns the recorder's state.
 
-    Leave it after the last turn ended: what that left in Redis is recorded first.
+    Leave it after the last turn has ended: the last turn's entries are recorded first.
     """
     if not settings.records:
         yield lambda: OFF

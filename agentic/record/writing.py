@@ -1,7 +1,7 @@
-"""Write entries of the streams into the file: one transaction a batch, with the positions behind it.
+"""Write entries of the streams into the file: each batch in one transaction, with the streams' new positions.
 
-So an entry and the position that says that it was read are in the file both, or neither. An entry that the file does
-not take is left out, and reported; the others of its batch are written.
+So the file never has an entry without the position that says it was read, or the other way around. If an entry can't
+be written, it is skipped and logged; the other entries of its batch are written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentic.record.rows import Rules, entry_statements, join_statements
 from agentic.record.stream_reader import Position, Received
 from agentic.wire.entries import DeletionNote
 
-# Of the entry, not of the file: a number that is too large, a text that is none.
+# Errors of an entry, not of the file: a number that is too large, a text that can't be encoded.
 UNFIT = (OverflowError, ValueError, sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
 POSITION = """
 INSERT INTO positions (stream, last_id, last_n, dropped) VALUES (?, ?, ?, ?) ON CONFLICT (stream)
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Overtaken(Exception):
-    """Another recorder has written to the file since this one read the positions from it."""
+    """Another recorder has written to the file since this recorder read the positions from it."""
 
 
 @asynccontextmanager
@@ -54,9 +54,9 @@ async def read_positions(db: aiosqlite.Connection) -> dict[str, Position]:
 async def write(
     db: aiosqlite.Connection, received: Sequence[Received], known: Mapping[str, Position], rules: Rules
 ) -> int:
-    """Write a batch. Returns how many rows were removed or emptied by deletions in it.
+    """Write a batch. Return how many rows its deletions removed or emptied.
 
-    `known` are the positions that the file must have. Raises Overtaken, sqlite3.Error.
+    `known`: the positions that the file must have. Raises Overtaken, sqlite3.Error.
     """
     entries = [entry for each in received for entry in each.entries]
 
@@ -90,13 +90,13 @@ async def _write_one_by_one(db: aiosqlite.Connection, entries: Iterable[RecordEn
 
 
 async def _write_entries(db: aiosqlite.Connection, entries: Sequence[RecordEntry], rules: Rules) -> int:
-    """Deletions first: what is quoted or posted in the same batch must know them."""
     removed = 0
+    # Deletions come first: other entries of the batch may quote a deleted message.
     for note in entries:
         if type(note) is DeletionNote:
             removed += await delete_messages(db, note)
     blocklist = await load_blocklist(db, entries)
-    # Compressing long prompts takes milliseconds, which the bots would feel.
+    # In a thread, since long entries take milliseconds, which would delay the bots.
     for sql, rows in await asyncio.to_thread(lambda: join_statements(entry_statements(entries, blocklist, rules))):
         await db.executemany(sql, rows)
     return removed

@@ -1,6 +1,6 @@
-"""Read conversations of the agents, their posts, rooms, and the actions of owners and moderators.
+"""Read the agents' conversations and posts, rooms, and the actions of owners and moderators.
 
-A page of a list begins behind the last item of the page before, so page 500 is as quick as the first.
+A page of a list starts after the last item of the page before, so page 500 is as quick as the first.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ import aiosqlite
 from agentic.wire.entries import ActionNote, ConversationNote, RoomMessage, RoomNote
 
 T = TypeVar("T")
-# The time of the last item of a page, and what orders items of the same time: `seq` or an id.
+# The time of a page's last item, and its `seq` or id, which orders items of the same time.
 Cursor = tuple[float, int | str]
 
 MAX_PAGE = 500
 BEFORE_ALL: Cursor = (math.inf, 2**63 - 1)
-ACTION_COLUMNS = ", ".join(ActionNote.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Items, the newest first. `next` is where the next page begins, None if there is no more."""
+    """Items, newest first. `next`: where the next page starts, None after the last page."""
 
     items: tuple[T, ...]
     next: Cursor | None
@@ -44,7 +43,7 @@ async def first(db: aiosqlite.Connection, sql: str, *values: Any) -> sqlite3.Row
 
 
 def page_of(found: Iterable[T], count: int, cursor: Callable[[T], Cursor]) -> Page[T]:
-    """Cut a page of `count` items; `found` has one more if the list continues."""
+    """Return a page of `count` items. `found` has one item more if the list continues."""
     items = tuple(found)
     return Page(items[:count], cursor(items[count - 1]) if len(items) > count else None)
 
@@ -52,13 +51,15 @@ def page_of(found: Iterable[T], count: int, cursor: Callable[[T], Cursor]) -> Pa
 async def actions_page(db: aiosqlite.Connection, *, after: Cursor | None = None, count: int = 50) -> Page[ActionNote]:
     count = min(count, MAX_PAGE)
     at, last_id = after or BEFORE_ALL
-    query = f"SELECT {ACTION_COLUMNS} FROM actions WHERE (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?"
+    columns = ", ".join(ActionNote.model_fields)
+    query = f"SELECT {columns} FROM actions WHERE (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?"
     found = await rows(db, query, at, str(last_id), count + 1)
     return page_of((ActionNote(**dict(row)) for row in found), count, lambda note: (note.at, note.id))
 
 
 class Conversation(ConversationNote):
-    """A conversation; `ended_at` None: it runs, or its end is not known. `agents` are those that had a turn."""
+    """A conversation with the number of its turns and the agents that had one. `ended_at`: None if it's running, or if
+    its end is unknown."""
 
     turns: int = 0
     agents: tuple[str, ...] = ()
@@ -92,13 +93,13 @@ async def conversations_page(
 
 
 async def conversation_of(db: aiosqlite.Connection, conversation_id: str) -> Conversation | None:
-    """Return None if the record does not have it."""
+    """Return None if the record doesn't have it."""
     row = await first(db, f"SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", conversation_id)
     return (await _with_turns(db, [Conversation(**dict(row))]))[0] if row else None
 
 
 async def last_conversation(db: aiosqlite.Connection) -> Conversation | None:
-    """Return the newest conversation in which something was posted; None for none."""
+    """Return the newest conversation with a post; None if there is none."""
     query = f"""SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE EXISTS (
             SELECT 1 FROM turns WHERE turns.conversation_id = conversations.id AND turns.outcome = 'posted')
         {NEWEST_FIRST} LIMIT 1"""
@@ -107,7 +108,8 @@ async def last_conversation(db: aiosqlite.Connection) -> Conversation | None:
 
 
 async def _with_turns(db: aiosqlite.Connection, found: Sequence[Conversation]) -> tuple[Conversation, ...]:
-    """Add the numbers of their turns. Those at its end are noted when it ends; until then those of its turns count."""
+    """Add the sums of their turns. A conversation's own sums are written at its end; until then its turns' sums are
+    larger."""
     query = """SELECT conversation_id, COALESCE(MAX(round), 0), SUM(outcome = 'posted'), SUM(outcome <> 'posted'),
             SUM(cost_usd), COUNT(*), GROUP_CONCAT(DISTINCT agent)
         FROM turns WHERE conversation_id IN (SELECT value FROM json_each(?)) GROUP BY conversation_id"""
@@ -126,7 +128,7 @@ async def _with_turns(db: aiosqlite.Connection, found: Sequence[Conversation]) -
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """A reaction to a post. `emoji` as Discord writes it, `user_id` may be an agent's."""
+    """A reaction to a post. `emoji`: as Discord writes it. `user_id` may be an agent's."""
 
     emoji: str
     user_id: int
@@ -135,7 +137,7 @@ class Reaction:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A message that an agent posted. `text` is "" once it was deleted. `picture` is its media type, None for none."""
+    """A message that an agent posted. `text`: "" if it was deleted. `picture`: its media type, None without one."""
 
     message_id: int
     agent: str
@@ -190,24 +192,23 @@ async def picture_of(db: aiosqlite.Connection, message_id: int) -> Picture | Non
 
 
 async def turn_of_post(db: aiosqlite.Connection, message_id: int) -> tuple[str, str] | None:
-    """Return the agent and the turn that posted a message; None if it is not recorded."""
+    """Return the agent and the turn that posted a message; None if the record doesn't have it."""
     row = await first(db, "SELECT agent, turn_id FROM posts WHERE message_id = ?", message_id)
     return (row[0], row[1]) if row else None
 
 
 class RecordedRoom(RoomNote):
-    """`posts` and `cost_usd` are those of its members' turns."""
+    """A room with the posts and costs of its members' turns."""
 
     posts: int = 0
     cost_usd: float = 0.0
 
 
 ROOM_COLUMNS = ", ".join(name for name in RoomNote.model_fields if name != "left") + ", left_members"
-MESSAGE_COLUMNS = ", ".join(RoomMessage.model_fields)
 
 
 async def room_of(db: aiosqlite.Connection, thread_id: int) -> RecordedRoom | None:
-    """Return None if the record does not have it."""
+    """Return None if the record doesn't have it."""
     row = await first(db, f"SELECT {ROOM_COLUMNS} FROM rooms WHERE thread_id = ?", thread_id)
     if row is None:
         return None
@@ -218,8 +219,6 @@ async def room_of(db: aiosqlite.Connection, thread_id: int) -> RecordedRoom | No
 
 
 async def messages_of_room(db: aiosqlite.Connection, thread_id: int) -> tuple[RoomMessage, ...]:
-    """Read the newest messages that the record has, in their order."""
-    found = await rows(
-        db, f"SELECT {MESSAGE_COLUMNS} FROM room_messages WHERE thread_id = ? ORDER BY message_id", thread_id
-    )
-    return tuple(RoomMessage(**dict(row)) for row in found)
+    """Read the room's recorded messages, oldest first."""
+    query = f"SELECT {', '.join(RoomMessage.model_fields)} FROM room_messages WHERE thread_id = ? ORDER BY message_id"
+    return tuple(RoomMessage(**dict(row)) for row in await rows(db, query, thread_id))

@@ -1,8 +1,8 @@
-"""Sum up the record: agents' numbers, costs and their forecast, the file itself, and the season of contests.
+"""Sum up the record: agents' statistics, costs and their forecast, the state of the file, and contests.
 
-Days are YYYY-MM-DD, both ends of a range included. Days before the record began come from imported_costs
-(import-costs): by day and agent only, since Redis keeps no more. A day of an agent counts once: if the record has a
-turn or a replay of it, the imported sum is left out.
+Days are YYYY-MM-DD, both ends of a range included. Costs from before the record began are in imported_costs
+(import-costs), by day and agent only, because Redis has no details. They are ignored for an agent's day from which the
+record has a turn or a replay.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ COUNTED = (
     *("conversations", "rooms", "room_messages", "contests", "turns", "calls", "words", "posts", "pictures"),
     *("reactions", "actions", "message_log", "summaries", "profiles", "consents", "unasked"),
 )
-Z = 1.959964  # of 95%, two-sided
+Z = 1.959964  # standard normal quantile for a two-sided 95% interval
 USUAL_DAYS = 14
-MIN_DAYS = 3  # with costs, before they count as usual
-MIN_HOURS = 2.0  # of the day, before its own pace says anything
-MIN_SHARE = 0.05  # of a usual day, before the day's pace is compared with it
-MIN_PACE, MAX_PACE = 0.25, 4.0  # the day's pace, relative to the usual one
+MIN_DAYS = 3  # with costs, to know a usual day
+MIN_HOURS = 2.0  # since midnight, to extrapolate from this day alone
+MIN_SHARE = 0.05  # of a usual day's cost, to measure the pace
+MIN_PACE, MAX_PACE = 0.25, 4.0  # this day's cost, relative to a usual day
 
 SUMS = "SUM(cost_usd), SUM(turns), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)"
-# The index turns_by_day is read once, in its order; what SUMS adds up is then a few thousand rows.
+# This reads the index turns_by_day once, in its order. SUMS then adds up only a few thousand rows.
 RECORDED = f"""
 WITH sums AS MATERIALIZED (
     SELECT day, agent, channel_id, asked_by, SUM(cost_usd) AS cost_usd, COUNT(*) AS turns,
@@ -42,7 +42,7 @@ WITH sums AS MATERIALIZED (
 SELECT 'days', day, agent, {SUMS} FROM sums GROUP BY day, agent
 UNION ALL SELECT 'channels', channel_id, NULL, {SUMS} FROM sums GROUP BY channel_id
 UNION ALL SELECT 'people', asked_by, NULL, {SUMS} FROM sums GROUP BY asked_by"""
-# A turn may have several models, so their sums come from the calls.
+# A turn may use several models, so the sums by model come from the calls.
 BY_MODEL = """
 SELECT model, SUM(cost_usd), COUNT(*), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)
 FROM calls WHERE day BETWEEN ? AND ? GROUP BY day, agent, model"""
@@ -68,8 +68,8 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class ModelSpeed:
-    """A model's calls that answered, in seconds: their mean, and the time that 95% of them do not exceed. `errors`:
-    kind → how many calls failed so."""
+    """How long a model's successful calls took, in seconds: mean and 95th percentile. `errors`: kind of error → number
+    of failed calls."""
 
     agent: str
     model: str
@@ -81,7 +81,7 @@ class ModelSpeed:
 
 
 async def outcomes_by_agent(db: aiosqlite.Connection, first_day: str, last_day: str) -> dict[str, dict[str, int]]:
-    """Count each agent's turns on these days: agent → outcome → turns."""
+    """Count each agent's turns on these days: agent → outcome → number of turns."""
     outcomes: dict[str, dict[str, int]] = defaultdict(dict)
     query = "SELECT agent, outcome, COUNT(*) FROM turns WHERE day BETWEEN ? AND ? GROUP BY agent, outcome"
     for agent, outcome, count in await rows(db, query, first_day, last_day):
@@ -108,7 +108,7 @@ async def model_speeds(db: aiosqlite.Connection, first_day: str, last_day: str) 
 
 
 async def reactions_received(db: aiosqlite.Connection, since: float) -> list[tuple[str, str, int]]:
-    """Count reactions to agents' posts since then (unix seconds): (agent, emoji, count), the most frequent first."""
+    """Count reactions to agents' posts since then (unix seconds): (agent, emoji, count), most frequent first."""
     query = """SELECT posts.agent, reactions.emoji, COUNT(*) FROM reactions JOIN posts USING (message_id)
         WHERE reactions.at >= ? GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
     return [(agent, emoji, count) for agent, emoji, count in await rows(db, query, since)]
@@ -116,7 +116,8 @@ async def reactions_received(db: aiosqlite.Connection, since: float) -> list[tup
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """A sum of costs. `turns` counts calls if the sum is a model's. `input_tokens` includes cached ones."""
+    """A sum of costs. `turns`: the number of turns, or of calls if it's a model's sum. `input_tokens` includes cached
+    tokens."""
 
     cost_usd: float = 0.0
     turns: int = 0
@@ -137,9 +138,9 @@ class Spent:
 class CostSums:
     """The costs of a range of days, by each key that has any.
 
-    `days` has a sum for each day and agent, in order. `imported` is the part that import-costs brought: it is in
-    `total`, `days` and `agents`; its models, channels and people are not known. `replays` is in `models` too; they are
-    no turns, of no channel and no person. `people` are Discord ids; None has the turns that no person asked for.
+    `days`: by day and agent, in order. `imported`: costs from import-costs, which are also in `total`, `days`, and
+    `agents`, but have no known model, channel, or person. `replays`: also in `models`; replays aren't turns, and have
+    no channel or person. `people`: by Discord id; None has the turns that no person asked for.
     """
 
     total: Spent
@@ -187,8 +188,8 @@ def _add_up(pairs: Iterable[tuple[K, Spent]]) -> dict[K, Spent]:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The cost of the whole day, in US dollars; None if too little is known to say. `by` is how it is known: `usual`
-    (compared with `days` earlier days), `pace` (by this day alone), `nothing`."""
+    """The expected cost of the whole day in US dollars; None if too little is known. `by`: how it was computed: `usual`
+    (from `days` earlier days), `pace` (from this day alone), `nothing`."""
 
     usd: float | None
     spent_usd: float
@@ -199,11 +200,12 @@ class Forecast:
 async def read_forecast(db: aiosqlite.Connection, now: float, zone: tzinfo) -> Forecast:
     """Forecast the cost of the day of `now` (unix seconds).
 
-    Of the 14 days before it, those with recorded costs make the usual day: what it has cost by this time of day, and
-    what it costs after it. The forecast is what was spent, and the usual rest times the day's pace: spent, divided by
-    what is usual by now, between 1/4 and 4. Before 5% of a usual day are spent the pace says nothing, and counts as 1.
-    With fewer than 3 such days the day's own pace goes on to its end, from 2 hours after its beginning. Imported costs
-    do not count, since they have no time of day, nor do replays, which no usual day has.
+    The usual day is the average of those of the 14 days before that have recorded costs. The forecast is the cost so
+    far, plus the usual cost from this time of day on, times the day's pace. The pace is the cost so far divided by the
+    usual cost by this time, between 1/4 and 4. It is 1 if less than 5% of a usual day's cost is usual by now.
+
+    With fewer than 3 such days, the cost so far is extrapolated to the whole day, from 2 a.m. on. Imported costs are
+    left out because they have no time of day, and replays because no usual day has any.
     """
     local = datetime.fromtimestamp(now, zone)
     spent = await first(db, "SELECT COALESCE(SUM(cost_usd), 0) FROM turns WHERE day = ?", local.date().isoformat())
@@ -214,7 +216,7 @@ async def read_forecast(db: aiosqlite.Connection, now: float, zone: tzinfo) -> F
 
 
 def forecast(spent: float, usual: list[tuple[float, float]], *, hours: float) -> Forecast:
-    """`usual` has the cost of each earlier day, and what of it was spent by this time; `hours` of the day are over."""
+    """Compute read_forecast. `usual`: each earlier day's cost, and its part by this time. `hours`: since midnight."""
     if len(usual) >= MIN_DAYS:
         total, by_now = (sum(each) / len(usual) for each in zip(*usual, strict=True))
         known = by_now >= MIN_SHARE * total
@@ -227,9 +229,9 @@ def forecast(spent: float, usual: list[tuple[float, float]], *, hours: float) ->
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """`bytes` of the file without its write-ahead log, of which `free_bytes` will be used again. `oldest` and `newest`:
-    when the first and the last recorded turn ended, None without turns. `counts`: rows by table. `dropped`: stream →
-    entries that a bound removed before they were read."""
+    """`bytes`: the file's size without its write-ahead log; `free_bytes` of it will be reused. `oldest` and `newest`:
+    when the first and last recorded turn ended, None without turns. `counts`: rows by table. `dropped`: by stream, how
+    many entries its size limit removed before they were read."""
 
     bytes: int
     free_bytes: int
@@ -254,10 +256,10 @@ async def file_state(db: aiosqlite.Connection) -> FileState:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`count` of `of`, with the 95% interval in which the true share lies; all are between 0 and 1.
+    """The share `count` / `of`, with its 95% confidence interval from `low` to `high`, all from 0 to 1.
 
-    The interval is Wilson's score, right for few trials and near 0 and 1, where the usual p ± 1.96 s is not
-    (E. B. Wilson, 1927). Without trials nothing is known: 0 to 1.
+    It is Wilson's score interval (E. B. Wilson, 1927), which is right even for few trials and for shares near 0 and 1,
+    unlike the usual p ± 1.96 s. Without trials it is 0 to 1.
     """
 
     count: int
@@ -268,7 +270,7 @@ class Share:
 
 
 def share(count: int, of: int) -> Share:
-    """Compute a share. Raises ValueError for a count that is not between 0 and `of`."""
+    """Compute a share. Raises ValueError if the count isn't between 0 and `of`."""
     if not 0 <= count <= of:
         raise ValueError(f"{count} of {of} is not a share")
     if not of:
@@ -277,18 +279,18 @@ def share(count: int, of: int) -> Share:
     middle = value + Z**2 / (2 * of)
     reach = Z * math.sqrt(value * (1 - value) / of + (Z / (2 * of)) ** 2)
     whole = 1 + Z**2 / of
-    # The interval has the share in it, even if rounding says otherwise by 1e-16.
+    # min and max keep the share in the interval despite rounding errors of 1e-16.
     return Share(count, of, value, min(value, max(0.0, (middle - reach) / whole)), max(value, (middle + reach) / whole))
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An agent with a model. `wins`: contests in which it had the most votes alone, of all its contests; `ties`: those
-    in which others had as many. `votes`: its own, of all that were given in its contests; `fair_share` is what they
-    would be if people voted by chance: 0.5 if there are two."""
+    """The results of an agent with a model. `wins`: the share of its contests in which it alone had the most votes.
+    `ties`: contests in which it shared the most votes with others. `votes`: its share of all votes in its contests.
+    `fair_share`: its expected share if people voted at random: 0.5 with two contenders."""
 
     agent: str
-    model: str  # provider/model; "" if it is not known
+    model: str  # provider/model; "" if unknown
     contests: int
     wins: Share
     ties: int
@@ -297,8 +299,8 @@ class Standing:
 
 
 async def season(db: aiosqlite.Connection, kind: str | None = None) -> tuple[Standing, ...]:
-    """Return the standings of contests of a kind (arena, room; None: all), the best first: by the lower end of the
-    wins' interval, so that one lucky win is not the top."""
+    """Return the standings in contests of a kind (arena, room; None: all), best first. They are ordered by the lower
+    end of the wins' interval, so that one lucky win doesn't lead."""
     contests: dict[str, list[Contender]] = defaultdict(list)
     query = """SELECT contests.id, agent, model, votes FROM contests JOIN contenders ON contest_id = contests.id
         WHERE ?1 IS NULL OR kind = ?1"""
@@ -308,7 +310,7 @@ async def season(db: aiosqlite.Connection, kind: str | None = None) -> tuple[Sta
 
 
 def standings(contests: Iterable[Sequence[Contender]]) -> tuple[Standing, ...]:
-    """Add up contests. A contest in which nobody voted counts for nothing."""
+    """Add up contests, without those in which nobody voted."""
     sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     fair: dict[tuple[str, str], float] = defaultdict(float)
     for entries in contests:

@@ -1,4 +1,4 @@
-"""Read turns: the list by what people look for, and one turn with all that is kept of it."""
+"""Read turns: a filtered list, and a single turn with everything that the record has about it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, CallWords, Phases, SearchWords, ToolCallRecord
 
 TEXT_CHARACTERS = 200  # of a post, in the list
-SEARCHED = 20_000  # turns whose posts one page searches; the next page searches on
+SEARCHED = 20_000  # turns whose posts one page searches; the next page continues after them
 CALL_COLUMNS = ", ".join(f"calls.{name}" for name in CallRecord.model_fields)
 TOOL_CALL_COLUMNS = ", ".join(ToolCallRecord.model_fields)
 
 
 class Turn(TurnRecord):
-    """A turn as the record has it. `seq` orders turns of the same time, `text` begins its first post. Its posts and
-    calls are in a WholeTurn."""
+    """A turn as it is recorded. `seq` orders turns of the same time. `text`: the start of its first post. Its posts and
+    calls are in WholeTurn."""
 
     seq: int
     text: str
@@ -48,8 +48,8 @@ class Turn(TurnRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFilter:
-    """The turns that a list has; None: all. Times are unix seconds, `since` included, `until` not. `text` is found in
-    the agent's posts, upper and lower case alike for the letters a to z."""
+    """Which turns a list has; None: all. Times are unix seconds: from `since` to before `until`. `text`: a text in the
+    agent's posts, ignoring the case of the letters a to z."""
 
     agent: str | None = None
     channel_id: int | None = None
@@ -64,8 +64,8 @@ class TurnFilter:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a model. `words` is None if they are not kept (any more); `removed` says why, if a person had them
-    removed: forgotten, deleted; or `unreadable`."""
+    """A call of a model. `words`: None if they aren't stored, or no longer. `removed` says why, if it isn't for their
+    age: "forgotten", "deleted", or "unreadable"."""
 
     record: CallRecord
     words: CallWords | None
@@ -74,7 +74,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class WholeTurn:
-    """A turn with all that is kept of it. `skipped` are the turns of its round before it that posted nothing."""
+    """A turn with everything that is recorded about it. `skipped`: earlier turns of its round that posted nothing."""
 
     turn: Turn
     calls: tuple[Call, ...]
@@ -96,7 +96,7 @@ TEXT_FOUND = r"""EXISTS (SELECT 1 FROM posts
 async def turns_page(
     db: aiosqlite.Connection, wanted: TurnFilter, *, after: Cursor | None = None, count: int = 50
 ) -> Page[Turn]:
-    """Read a page of turns, `count` at most. A search for text may give few turns, or none, and yet a next page."""
+    """Read a page of at most `count` turns. A page of a search for text may have few turns or none before the end."""
     count = min(count, MAX_PAGE)
     columns = ("agent", "channel_id", "conversation_id", "outcome", "asked_by", "model")
     conditions = {f"turns.{name} = ?": getattr(wanted, name) for name in columns}
@@ -138,21 +138,20 @@ async def whole_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> Whol
 async def calls_of_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[Call, ...]:
     query = f"""SELECT words.data, words.removed, {CALL_COLUMNS}
         FROM calls LEFT JOIN words USING (agent, turn_id, n) WHERE agent = ? AND turn_id = ? ORDER BY n"""
-    found = await rows(db, query, agent, turn_id)
     calls = []
-    for row in found:
+    for row in await rows(db, query, agent, turn_id):
         words, removed = None, row["removed"]
         if row["data"] is not None:
             try:
                 words, removed = unpack(row["data"]), None
-            except ValueError:  # of another version, or a damaged file
+            except ValueError:  # from another version, or from a damaged file
                 removed = "unreadable"
         calls.append(Call(CallRecord(**dict(row)), words, removed))
     return tuple(calls)
 
 
 async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[Turn, ...]:
-    """Read the ten most expensive turns of these days (YYYY-MM-DD, both included), the most expensive first."""
+    """Read the ten most expensive turns of these days (YYYY-MM-DD, both included), most expensive first."""
     query = f"""SELECT {TURN} FROM turns WHERE seq IN (
             SELECT seq FROM turns WHERE day BETWEEN ? AND ? AND cost_usd > 0 ORDER BY cost_usd DESC LIMIT 10)
         ORDER BY cost_usd DESC"""
@@ -160,21 +159,21 @@ async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: st
 
 
 async def turns_of_conversation(db: aiosqlite.Connection, conversation_id: str) -> tuple[Turn, ...]:
-    """Read the turns in their order."""
+    """Read the turns, oldest first."""
     query = f"SELECT {TURN} FROM turns WHERE conversation_id = ? ORDER BY at, seq"
     return tuple(map(_turn, await rows(db, query, conversation_id)))
 
 
 async def turns_of_channel(db: aiosqlite.Connection, channel_id: int) -> tuple[Turn, ...]:
-    """Read the turns in a channel or thread, in their order."""
-    found = await rows(db, f"SELECT {TURN} FROM turns WHERE channel_id = ? ORDER BY at, seq", channel_id)
-    return tuple(map(_turn, found))
+    """Read the turns in a channel or thread, oldest first."""
+    query = f"SELECT {TURN} FROM turns WHERE channel_id = ? ORDER BY at, seq"
+    return tuple(map(_turn, await rows(db, query, channel_id)))
 
 
 async def _search(db: aiosqlite.Connection, text: str, where: str, values: list[Any], count: int) -> Page[Turn]:
-    """Search the posts of the next SEARCHED turns, so that a rare word does not read the whole record at once."""
-    looked_at = f"SELECT turns.* FROM turns WHERE {where} {NEWEST_FIRST} LIMIT {SEARCHED}"
-    query = f"SELECT {TURN} FROM ({looked_at}) AS turns WHERE {TEXT_FOUND} {NEWEST_FIRST} LIMIT ?"
+    """Search the posts of the next SEARCHED turns, so that a rare word doesn't take the whole record to find."""
+    searched = f"SELECT turns.* FROM turns WHERE {where} {NEWEST_FIRST} LIMIT {SEARCHED}"
+    query = f"SELECT {TURN} FROM ({searched}) AS turns WHERE {TEXT_FOUND} {NEWEST_FIRST} LIMIT ?"
     pattern = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     found = await rows(db, query, *values, pattern, count + 1)
     page = page_of(map(_turn, found), count, lambda turn: turn.cursor)

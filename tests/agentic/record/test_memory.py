@@ -138,5 +138,5 @@ async def test_a_file_that_cannot_be_read_has_nothing_and_is_reported_once(tmp_p
     path.write_text("no database at all" * 99)
     memory = MemoryReader(path)
     assert [await memory.consent(77), await memory.profile(77)] == [None, None]
-    assert caplog.text.count("cannot be read for memories") == 1
+    assert caplog.text.count("for memories failed") == 1
     await memory.aclose()

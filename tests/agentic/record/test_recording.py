@@ -50,6 +50,6 @@ async def test_a_fault_of_the_recorder_is_in_the_log_and_in_its_state_and_it_sta
     task = asyncio.create_task(recorder.run())
     await until(lambda: states.add(recorder.state) or recorder.acting)
     await recorder.finish(task)
-    assert "a fault of the program, which is in the log" in states
+    assert "a bug in the program; the log has details" in states
     assert "RuntimeError: a fault" in caplog.text
     assert scene.rows("SELECT id FROM turns") == [("m1",)]
