@@ -18,8 +18,8 @@ from agentic.llm.turns import settled_text
 from agentic.llm.types import Message, Prompt
 from agentic.tools.tool import RunnableTool
 from agentic.turn.cleaning import lines_of_prompt
-from agentic.turn.decision import parse_decision
-from agentic.turn.form import REPAIR, SAMPLE_TEXT, SAMPLE_TOPIC, Decision, form_for
+from agentic.turn.decision import parse_decision, whole_part
+from agentic.turn.form import MAX_SMALL_TEXT, REPAIR, SAMPLE_TEXT, SAMPLE_TOPIC, Decision, form_for
 from agentic.turn.loose_json import text_so_far
 from agentic.turn.streaming import StreamFilter
 from agentic.turn.view import TurnView
@@ -143,7 +143,11 @@ class ChatMode(AnswerMode):
         return settled_text(text_so_far(raw), self.view.options.stop)
 
     def decision(self, answer: str) -> Decision:
-        return parse_decision(answer)
+        decision = parse_decision(answer)
+        text = decision.text or ""
+        if self.view.context.small and len(text) >= MAX_SMALL_TEXT:  # the schema ended it, perhaps within a sentence
+            return replace(decision, text=whole_part(text))
+        return decision
 
 
 def labels(context: PromptContext) -> dict[str, str]:

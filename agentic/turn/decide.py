@@ -50,7 +50,8 @@ async def decide(turn: Turn, view: TurnView) -> Decision:
     TurnAborted("deadline") or ("budget"), and CannotPost."""
     if turn.agent.settings.asks_cheaply(turn.agent.key) and await should_skip(turn, view):
         return Decision(skip=True)
-    async with open_stream(turn, view.options, names_of(turn, view)) as stream:
+    names = (*names_of(turn, view), *view.context.me.others)
+    async with open_stream(turn, view.options, names) as stream:
         mode = mode_of(turn, view, stream)
         if isinstance(mode, PrefillMode):
             try:
@@ -159,6 +160,7 @@ def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -
 
 def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownSources = NOTHING_KNOWN) -> Decision:
     context = mode.view.context
+    heard = (context.task.target, *context.unanswered[-1:], *context.window.entries[-1:])
     if decision.text and mode.view.options.stop:  # in the request they would end the form, not the text
         decision = replace(decision, text=cut_at_stop(decision.text, mode.view.options.stop))
     return apply_turn_rules(
@@ -167,6 +169,8 @@ def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownS
         always_draw=context.place.theme.always_draw,
         can_draw=context.abilities.can_draw,
         names=names_of(turn, mode.view),
+        others=context.me.others,
+        heard=[entry.text for entry in heard if entry is not None],
         prompt=mode.prompt_lines,
         may_leave=context.talk.room is not None,
         names_next=context.talk.names_next,

@@ -17,13 +17,16 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from agentic.context.prefill_layout import cut_at_other_speaker
 from agentic.ids import MAX_ID
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources, strip_reasoning
+from agentic.text import tokens
 from agentic.turn.cleaning import clean_emoji, clean_prose, clean_text, unfenced
-from agentic.turn.form import FIELDS, MAX_LINE, Decision, Kind
+from agentic.turn.form import FIELDS, MAX_LINE, Decision, Kind, is_placeholder
 from agentic.turn.loose_json import MAX_CHARS, CutString, objects, unescape
 
 CUT_TEXT_MIN = 40  # characters
+MIN_COPIED = 4  # words
 LAST_WORD = "I'm leaving this room."  # posted if an agent leaves without a word
 MAX_EXACT_FLOAT = 2**53  # beyond it neighboring ids are the same float
 
@@ -75,8 +78,8 @@ def decision_from_prose(
     except (ValueError, RecursionError):
         read = None
     words = clean_prose(read if isinstance(read, str) else text, names, prompt, known)
-    said = _whole_part(words) if words is not None and cut else words
-    return Decision(text=said) if isinstance(said, str) else None
+    said = whole_part(words) if words is not None and cut else words
+    return Decision(text=said) if said is not None else None
 
 
 def apply_turn_rules(
@@ -86,6 +89,8 @@ def apply_turn_rules(
     always_draw: bool,
     can_draw: bool,
     names: Collection[str] = (),
+    others: Collection[str] = (),
+    heard: Collection[str] = (),
     prompt: Collection[str] = (),
     may_leave: bool = False,
     names_next: bool = False,
@@ -94,15 +99,20 @@ def apply_turn_rules(
     """Apply the turn's rules to a decision.
 
     `forced`: a person waits, so the answer needs text or a picture. `always_draw`: every post of the theme has a
-    picture. `names`: the agent's own, removed from the beginning of the text. `prompt`: its lines, which must not be
-    posted. `may_leave`: the turn is in a room; an agent that leaves it says a last word, even with `skip`.
-    `names_next`: the agent may name the next speaker. `known`: the sources that it may link to. Raises
-    UnreadableDecision("empty") if a forced turn has neither text nor a picture.
+    picture. `names`: the agent's own, removed from the beginning of the text. `others`: the other agents', removed too;
+    if one of them speaks on a further line, the text ends before it. `heard`: messages that must not be posted again.
+    `prompt`: its lines, which must not be posted. `may_leave`: the turn is in a room; an agent that leaves it says a
+    last word, even with `skip`. `names_next`: the agent may name the next speaker. `known`: the sources that it may
+    link to. Raises UnreadableDecision if a forced turn has neither text nor a picture, or if the text is a copy of a
+    heard message.
     """
     leaves = may_leave and decision.leave
     if decision.skip and not (forced or leaves):
         return Decision(skip=True)
-    text = clean_text(decision.text, names, prompt, known) or (LAST_WORD if leaves else None)
+    text = clean_text(decision.text, (*names, *others), prompt, known)
+    text = (cut_at_other_speaker(text, others) if text else None) or (LAST_WORD if leaves else None)
+    if text and is_copy(text, heard):
+        raise UnreadableDecision("it copies a message")
     image_prompt = None
     if can_draw and (decision.generate_image or always_draw):
         image_prompt = clean_text(decision.image_prompt) or text  # a picture needs something to show
@@ -122,6 +132,12 @@ def apply_turn_rules(
         leave=leaves,
         next_speaker=decision.next_speaker if names_next else None,
     )
+
+
+def is_copy(text: str, heard: Collection[str]) -> bool:
+    """Whether the text has the same words as one of these messages. A few words may be said twice."""
+    words = tokens(text)
+    return len(words) >= MIN_COPIED and any(words == tokens(other) for other in heard)
 
 
 def _unwrap_nested(decision: Decision) -> Decision:
@@ -186,7 +202,7 @@ def _read_text(value: object) -> object:
     if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
         value = "\n\n".join(value) if len(value) > 1 else value[0]
     if isinstance(value, CutString):
-        return _whole_part(value)
+        return whole_part(value) or _UNUSABLE
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     return _read_string(value)
@@ -197,7 +213,7 @@ def _read_string(value: object) -> object:
         return None
     if not isinstance(value, str) or isinstance(value, CutString):
         return _UNUSABLE
-    return None if value.strip().lower() in ("", "null") else value
+    return None if is_placeholder(value) else value
 
 
 def _read_id(value: object) -> object:
@@ -216,11 +232,11 @@ def _read_line(value: object) -> object:
     return " ".join(line.split())[:MAX_LINE] if isinstance(line, str) else line
 
 
-def _whole_part(text: str) -> object:
+def whole_part(text: str) -> str | None:
     """Return the part of a cut text that can be posted."""
     text = text.strip()
     if len(text) < CUT_TEXT_MIN:
-        return _UNUSABLE
+        return None
     if text[-1] in ".!?…":
         return text
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]

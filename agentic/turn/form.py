@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,12 @@ from agentic.llm.types import Source
 MARKUP = "{markup}"  # in the contract; replaced by the service's markup
 REPAIR = "Your last answer couldn't be read ({reason}). Answer again, with only the JSON object described above."
 MAX_LINE = 200  # characters of a topic or a name
+# A small model copies the form's words, as "topic or null", "your message here", or "<text>".
+_PLACEHOLDER = re.compile(
+    r"(?:an? |the |your )?(?:message|text|topic|prompt|emoji|id|name|string|answer|reply|response)"
+    r"(?: text| goes)?(?: here)?(?: or null)?|null|…|\.\.\.|",
+    re.IGNORECASE,
+)
 # In the example of the contract. Small models copy it, so an answer with these words has none (chat_mode.py).
 SAMPLE_TEXT = "I'd take the window seat, even on a night train."
 SAMPLE_TOPIC = "window or aisle seat on night trains"
@@ -99,6 +106,12 @@ class Decision:
 FIELDS: tuple[FormField, ...] = tuple(
     FormField(name=each.name, **each.metadata) for each in dataclasses.fields(Decision) if each.metadata
 )
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value is the form's own, which means null: it's a word for a value, or the example's value."""
+    bare = value.strip().strip("<>[]{}()\"'“”").strip()
+    return _PLACEHOLDER.fullmatch(bare.rstrip(".!")) is not None or bare in (SAMPLE_TEXT, SAMPLE_TOPIC)
 
 
 def fields_of(decision: Decision) -> dict[str, Any]:

@@ -80,3 +80,26 @@ async def test_a_limit_that_the_owner_has_set_stays(tmp_path):
     async with on_server(tmp_path, says("Yes."), options=options) as (f, server):
         await ask(f)
     assert server.requests[0].body["max_tokens"] == 900
+
+
+SENTENCES = "Tea has no salt, and soup without salt is water. "
+
+
+async def test_an_answer_without_end_is_posted_up_to_a_sentence(tmp_path):
+    endless = [
+        ChatAnswer(text=json.dumps({"text": (SENTENCES * 20)[:600]})),  # the schema ended it
+        ChatAnswer(text='{"text": "' + SENTENCES * 4 + "And then it", finish="length"),  # the limit did
+    ]
+    async with on_server(tmp_path, lambda request: endless.pop(0)) as (f, _):
+        assert await ask(f) == (SENTENCES * 12).strip()
+        assert await ask(f, "Go on?") == (SENTENCES * 4).strip()
+
+
+async def test_a_copy_of_the_question_is_asked_again_and_others_lines_are_cut(tmp_path):
+    answers = ["is tea a kind of soup?", "ChatGPT: Tea has no salt.\nGrok: It does."]
+    async with on_server(tmp_path, lambda request: ChatAnswer(text=json.dumps({"text": answers.pop(0)}))) as (
+        f,
+        server,
+    ):
+        assert await ask(f, "Is tea a kind of soup?") == "Tea has no salt."
+    assert len(server.requests) == 2
