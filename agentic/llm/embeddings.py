@@ -23,6 +23,8 @@ from agentic.llm.types import Usage
 
 Vector: TypeAlias = "array[float]"  # of 32-bit floats, of length 1
 
+NO_VECTOR: Vector = array("f")  # of a text that the model can't read
+
 MAX_TEXTS = 64  # in a request
 MAX_CHARACTERS = 6_000  # of a text: embedding models read 512 to 8,192 tokens, and longer texts get blurry vectors
 MAX_NUMBERS = 8_192  # in a vector

@@ -262,7 +262,7 @@ _INPUT = r"(?:prompt|input|inputs|messages|request|conversation|context)"
 _TOO_LONG = re.compile(
     # llama.cpp, and the codes in the prose of gateways; OpenAI, Anthropic, MiniMax, Kimi
     rf"context[ _-]?{_LENGTH}[ _-]?(?:(?:was|is|has been|been) )?exceed|exceed_context_size"
-    rf"|context (?:window )?overflow"
+    rf"|context (?:window )?overflow|too large to process|larger than the max context size"
     rf"|exceed(?:s|ed|ing)?(?: (?!output|completion)\S+){{0,4}} (?:context|token)[ _-]?{_LENGTH}"
     rf"|context {_LENGTH} exceeds"
     rf"|exceed(?:s|ed|ing)? (?:the )?(?:model'?s? )?(?:max(?:imum)? |available )?context\b"

@@ -19,8 +19,18 @@ from datetime import datetime
 import aiosqlite
 
 from agent_config import Settings
-from agentic.llm.embeddings import Embedded, Embedder, Vector, cosine, expected, packed, unpacked
-from agentic.llm.errors import ModelError
+from agentic.llm.embeddings import (
+    MAX_CHARACTERS,
+    NO_VECTOR,
+    Embedded,
+    Embedder,
+    Vector,
+    cosine,
+    expected,
+    packed,
+    unpacked,
+)
+from agentic.llm.errors import ModelError, PromptTooLong
 from agentic.llm.pricing import price
 from agentic.llm.types import Usage
 from agentic.record.recall import PLACES, REACHED, Reach
@@ -34,6 +44,7 @@ SETTLED_AFTER = 60.0  # seconds after a call: it is settled by then, or its proc
 KEPT = 3_000  # of messages, and of summaries
 COMPARED = 1_500  # with a question, the newest: a tenth of a second
 BATCH = 32  # texts in a request
+SHORTEST = 300  # characters: a text that is too long is halved down to this, then skipped
 MIN_CHARACTERS = 12  # characters: what is shorter has no meaning of its own
 LOOK_EVERY = 10.0  # seconds between two looks for texts without a vector
 REST = 600.0  # seconds after a refusal or a failure
@@ -55,7 +66,7 @@ _KEEP = (
     " ON CONFLICT (id) DO UPDATE SET model = excluded.model, vector = excluded.vector"
 )
 _NEWEST = f"""
-WITH {PLACES}, vectors AS (SELECT id, vector FROM embeddings WHERE model = :model)
+WITH {PLACES}, vectors AS (SELECT id, vector FROM embeddings WHERE model = :model AND length(vector) > 0)
 SELECT id, vector FROM vectors {REACHED} ORDER BY abs(id) DESC LIMIT {COMPARED}
 """
 
@@ -91,13 +102,10 @@ class Embeddings:
         return self._embedder.name
 
     async def vectors(self, texts: Sequence[str]) -> Sequence[Vector] | None:
-        """Return a vector for each text; None if the model fails or the budget is used up. Never raises."""
-        made: Embedded | None
+        """Return a vector for each text, NO_VECTOR for one that the model can't read even if shortened; None if the
+        model fails or the budget is used up. Never raises."""
         try:
-            if self._embedder.free:
-                made = await self._embedder.embed(texts, timeout=CALL_SECONDS)
-            else:
-                made = await self._embed_paid(texts)
+            made = await self._embed(texts)
         except (ModelError, StateUnavailable) as error:
             self._report(str(error))
             return None
@@ -105,10 +113,34 @@ class Embeddings:
             self._report("the day's budget is used up")
             return None
         self._problem = ""
-        return made.vectors
+        return made
 
     async def aclose(self) -> None:
         await self._embedder.aclose()
+
+    async def _embed(self, texts: Sequence[str]) -> Sequence[Vector] | None:
+        """Halve the texts of a request that is too long for the server's batch, then shorten the one that is too long.
+        Return None if the budget is used up."""
+        try:
+            if self._embedder.free:
+                return (await self._embedder.embed(texts, timeout=CALL_SECONDS)).vectors
+            made = await self._embed_paid(texts)
+            return None if made is None else made.vectors
+        except PromptTooLong as error:
+            half = len(texts) // 2
+            if half:
+                first, second = await self._embed(texts[:half]), await self._embed(texts[half:])
+                return None if first is None or second is None else (*first, *second)
+            shorter = texts[0][: min(len(texts[0]), MAX_CHARACTERS) // 2]
+            if len(shorter) >= SHORTEST:
+                return await self._embed([shorter])
+            log.warning(
+                "%s can't read a text, even cut to %d characters: %s; the text is found only by its words",
+                self.model,
+                len(texts[0]),
+                error,
+            )
+            return (NO_VECTOR,)
 
     async def _embed_paid(self, texts: Sequence[str]) -> Embedded | None:
         """Reserve, call, settle. Return None if the budget is used up."""

@@ -148,7 +148,7 @@ class MemoryReader:
         with suppress(TimeoutError):
             async with asyncio.timeout(MEANING_SECONDS):
                 vectors = await meaning.vectors([query])
-        if not vectors:
+        if not vectors or not vectors[0]:
             return fitting
         vector, model = vectors[0], meaning.model
         further: tuple[Memory, ...] = await self._ask(

@@ -269,6 +269,10 @@ TOO_LONG = {
     "LM Studio's other words": (400, {"error": "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"}),
     "Bedrock's Titan": (400, {"message": "Malformed input request: expected maxLength: 2048, actual: 2049"}),
     "TGI's other words": (422, said("Input validation error: `inputs` must have less than 4096 tokens. Given: 5000")),
+    "llama.cpp, a text to embed": (
+        500,
+        said("input (1034 tokens) is too large to process. increase the physical batch size (current batch size: 512)"),
+    ),
     "GitHub": (400, said("Request body too large for gpt-4o model. Max size: 8000 tokens.")),
     "vLLM": (400, said("The prompt (total length 9000) is too long to fit into the model (context length 8192).")),
     "Poolside": (400, said("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.")),

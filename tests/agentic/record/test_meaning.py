@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentic.llm.embeddings import Vector, unpacked, vector_of
+from agentic.llm.embeddings import NO_VECTOR, Vector, unpacked, vector_of
 from agentic.record import embeddings as module
 from agentic.record.memories import MemoryReader
 from agentic.wire.entries import DeletionNote
@@ -105,6 +105,23 @@ async def test_the_recorder_never_waits_for_the_model_and_asks_again_when_there_
         subjects.refuses = False
         subjects.may.set()
         await until(lambda: len(ids(scene)) == 2)
+
+
+async def test_a_text_that_cannot_be_read_is_not_sent_again_and_is_found_by_nobody(scene: Scene) -> None:
+    class ShortSighted(Subjects):
+        def of(self, text: str) -> Vector:
+            return NO_VECTOR if "Trains" in text else super().of(text)
+
+    subjects = ShortSighted()
+    await scene.put(said(1, "Trains are late again"))
+    async with at_work(scene.recorder(meaning=subjects)):
+        await until(lambda: len(ids(scene)) == 1)
+        await scene.put(said(2, "Bees fly in the morning"))
+        await until(lambda: len(ids(scene)) == 2)
+    assert subjects.asked == ["Trains are late again", "Bees fly in the morning"]
+    memory = MemoryReader(scene.path, subjects)
+    assert await memory.recall("Trains to the sea", lambda _: True, 5) == ()
+    await memory.aclose()
 
 
 async def test_vectors_of_another_model_go_at_the_start(scene: Scene) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from agent_config import load_settings
 from agentic.llm.embeddings import Embedded, vector_of
-from agentic.llm.errors import ServerFailed
+from agentic.llm.errors import PromptTooLong, ServerFailed
 from agentic.llm.types import Usage
 from agentic.record.embeddings import meaning_of
 from agentic.runtime.services import embedder_of
@@ -77,6 +77,35 @@ async def test_without_money_no_model_is_called(caplog: pytest.LogCaptureFixture
         assert await meaning.vectors(TEXTS) is None
     assert embedder.calls == 0
     assert [record.levelname for record in caplog.records].count("WARNING") == 1
+
+
+class ShortSighted(Embedder):
+    """Reads at most so many characters of a text."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(free=True)
+        self.most, self.read = most, list[int]()
+
+    async def embed(self, texts: Sequence[str], *, timeout: float = 30.0) -> Embedded:  # noqa: ASYNC109
+        if any(len(text) > self.most for text in texts):
+            self.calls += 1
+            raise PromptTooLong
+        self.read += map(len, texts)
+        return await super().embed(texts, timeout=timeout)
+
+
+async def test_a_text_above_the_servers_batch_is_shortened_and_the_others_get_their_vectors() -> None:
+    embedder = ShortSighted(2_000)
+    made = await booked(embedder, Costs()).vectors(["a" * 100] * 31 + ["b" * 5_000])
+    assert [len(vector) for vector in made] == [2] * 32
+    assert sorted(embedder.read) == [100] * 31 + [1_250]
+    assert embedder.calls == 13, "seven were rejected"
+
+
+async def test_a_text_that_cannot_be_read_is_skipped_and_noted(caplog: pytest.LogCaptureFixture) -> None:
+    made = await booked(ShortSighted(200), Costs()).vectors(["bees", "b" * 5_000])
+    assert [len(vector) for vector in made] == [2, 0]
+    assert "can't read a text, even cut to 312 characters" in caplog.text
 
 
 @pytest.mark.parametrize("away", [True, False])
