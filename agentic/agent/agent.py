@@ -252,7 +252,7 @@ def bind_model(
         max_pictures=max(each.max_pictures for each in profiles),
         backoff=ProviderBackoff(settings.name, clock),
         runs_own_tools=coding is not None,
-        is_at_home=coding is None and any(one.is_free for one in settings.usable[:1]),
+        is_at_home=coding is None and any(each.is_free for each in settings.usable[:1]),
         home=home_model(usable[0]) if model.free and coding is None else None,
     )
 

@@ -259,9 +259,9 @@ class PersonaMemory:
 
 def only_guild(settings: Settings, guild_of: Callable[[int], int | None]) -> int | None:
     """Return the bots' only guild; None if there are several, or if an unknown channel may be in another guild."""
-    one = len(settings.guild_ids) == 1
-    channels = set() if one else set(settings.channels)
+    is_single = len(settings.guild_ids) == 1
+    channels = set() if is_single else set(settings.channels)
     if settings.output_channel_id is not None:
         channels.add(settings.output_channel_id)
-    guilds = {*(settings.guild_ids if one else ()), *map(guild_of, channels)}
+    guilds = {*(settings.guild_ids if is_single else ()), *map(guild_of, channels)}
     return guilds.pop() if len(guilds) == 1 else None

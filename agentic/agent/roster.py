@@ -191,14 +191,14 @@ class Roster:
 
     @property
     def personas(self) -> tuple[RosterEntry, ...]:
-        return tuple(one for one in self._entries if not one.is_bot)
+        return tuple(entry for entry in self._entries if not entry.is_bot)
 
     def of(self, key: str) -> RosterEntry | None:
-        return next((one for one in self._entries if one.key == key), None)
+        return next((entry for entry in self._entries if entry.key == key), None)
 
     def named(self, name: str) -> RosterEntry | None:
         """Return the agent that people call `name`; None if nobody has that name, or several do."""
-        found = named({one.key: one.shown for one in self._entries}, name)
+        found = named({entry.key: entry.shown for entry in self._entries}, name)
         return self.of(found[0]) if len(found) == 1 else None
 
     def gone(self, keys: Iterable[str]) -> tuple[str, ...]:
@@ -228,11 +228,11 @@ class Roster:
         entries = list_agents(self._settings, fronts, self._elsewhere, self._lacks)
         self._has_folders = self._folders is not None and self._folders.has_folders
         if self._folders is None:
-            entries = tuple(one for one in entries if one.is_bot)
+            entries = tuple(entry for entry in entries if entry.is_bot)
         if entries == self._entries:
             return
         self._entries = entries
-        shown = {one.key: one.shown for one in entries if one.settings is not None}
+        shown = {entry.key: entry.shown for entry in entries if entry.settings is not None}
         self.names.clear()
         self.names.update({name: agent.display_name for name, agent in self._settings.agents.items()} | shown)
         self._directory.know_names(self.names)
@@ -255,7 +255,7 @@ def find(entries: Sequence[Entry], name: str) -> Entry | str:
     """Return the agent that people call `name`, or a sentence that says why there is none."""
     found = _matches(entries, name)
     if len(found) > 1:
-        shown = [f"{one.shown} ({one.key})" for one in found]
+        shown = [f"{entry.shown} ({entry.key})" for entry in found]
         either = f"{', '.join(shown[:-1])} or {shown[-1]}"
         return f"“{name}” could be {either}. Write the full name or the key in parentheses."
     if found:
@@ -302,6 +302,6 @@ def _matches(entries: Sequence[Entry], name: str) -> list[Entry]:
 
 def nearest(entries: Sequence[RosterEntry | AgentName], name: str) -> str | None:
     """Return the display name most similar to a name that nobody has."""
-    shown = {letters: one.shown for one in entries for letters in (letters_of(one.key), letters_of(one.shown))}
+    shown = {letters: entry.shown for entry in entries for letters in (letters_of(entry.key), letters_of(entry.shown))}
     close = get_close_matches(letters_of(name), shown, n=1, cutoff=MIN_LIKENESS)
     return shown[close[0]] if close else None

@@ -138,7 +138,7 @@ class Record:
             return await self.state.coordination.presence.online(agents.names)
 
         def fronts() -> Mapping[str, FrontMatter]:
-            return {one.key: one.front for one in agents.roster if one.is_bot or one.key in acting}
+            return {entry.key: entry.front for entry in agents.roster if entry.is_bot or entry.key in acting}
 
         return Privacy(self.own_memory, self.readers, self.settings, agents.roster.names, online=online, fronts=fronts)
 

@@ -135,7 +135,11 @@ def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -
     # The answer may link to pages that were found or read in this turn, or that people in the window named.
     records = tools.records
     pages = found_pages(records)
-    fetched = [Source("", str(one.arguments.get("url", ""))) for one in records if one.name == WEB_FETCH and one.output]
+    fetched = [
+        Source("", str(record.arguments.get("url", "")))
+        for record in records
+        if record.name == WEB_FETCH and record.output
+    ]
     people = [entry for entry in mode.view.context.window.entries if entry.speaker.kind == "person"]
     named = [
         text for entry in people for text in (entry.text, *entry.extras)

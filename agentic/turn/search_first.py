@@ -51,7 +51,9 @@ class SearchFirst:
         agent, options, context = turn.agent, mode.view.options, mode.view.context
         self.made = self.offered = False
         kept = calls_before(turn) if turn.state.after is not None else ()
-        self.before = next((one.output for one in kept if one.name == WEB_SEARCH and not one.is_error), None)
+        self.before = next(
+            (record.output for record in kept if record.name == WEB_SEARCH and not record.is_error), None
+        )
         self.asked = words_of_asker(context)
         self._turn, self._mode, self._native = turn, mode, False
         # the text that the turn answers, or that its task is about
@@ -136,7 +138,7 @@ class OneSearch:
 
 def found_pages(records: Sequence[ToolRecord]) -> list[Source]:
     """Return the pages that a turn's searches found, best first."""
-    outputs = (one.output for one in records if one.name == WEB_SEARCH and not one.is_error)
+    outputs = (record.output for record in records if record.name == WEB_SEARCH and not record.is_error)
     return [page for output in outputs if output for page in pages_in(output)]
 
 
