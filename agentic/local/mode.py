@@ -51,6 +51,7 @@ from agentic.runtime.bot import cancel
 from agentic.runtime.runtime import running
 from agentic.runtime.services import ModelMakers, ProcessConfig, WebAccess, provider_model
 from agentic.state.conversation_state import ConversationState
+from agentic.text import listed
 from agentic.themes import THEMES
 from agentic.wire.reasons import ENDINGS
 
@@ -84,7 +85,7 @@ def run_local(settings: Settings, *, once: bool, scripted: bool, topic: str | No
 
 class _Local:
     def __init__(self, settings: Settings, *, once: bool, scripted: bool, topic: str | None) -> None:
-        self.once, self.topic = once, topic
+        self.once, self.topic, self.scripted = once, topic, scripted
         self.setting_warnings = setting_warnings_here(settings)  # before any folder is created
         self.rng, self.heard = random.Random(), Heard()
         self.console = Console(highlight=False)
@@ -109,8 +110,8 @@ class _Local:
             self.settings = self.settings.with_(console_port=port)
 
     def _model(self, agent: AgentSettings) -> Model:
-        if agent.name in self.with_model:
-            model = provider_model(self.with_model[agent.name])
+        if agent.usable and not self.scripted:
+            model = provider_model(self.with_model.get(agent.name, agent))
             return model if isinstance(model, AgentSdkModel) else WatchedModel(model, agent.display_name, self.thinking)
         lacks = [] if agent.usable else [model.lacks for model in agent.models if model.lacks]
         step = f"put {lacks[0]} in .env" if lacks else "start without --scripted"
@@ -242,6 +243,18 @@ class _Local:
         self.show_warnings(self.terminal.note)
         for server in await found():
             self.terminal.note(advice(server))
+        if not self.scripted and (line := self._personas_without_model()):
+            self.terminal.note(line)
+
+    def _personas_without_model(self) -> str:
+        """Name the personas that speak prepared lines although a bot has a model, and the reason; "" for none."""
+        entries = [entry for entry in self.runtime.services.agents.roster.personas if entry.settings is not None]
+        lacking = {entry.shown: entry.settings for entry in entries if entry.settings and not entry.settings.usable}
+        if not (self.with_model and lacking):
+            return ""
+        keys = dict.fromkeys(model.lacks for agent in lacking.values() for model in agent.models if model.lacks)
+        verb = "speaks" if len(lacking) == 1 else "speak"
+        return f"{listed([*lacking])} {verb} prepared lines: {listed([*keys])} isn't set"
 
     async def _show_slow(self) -> None:
         """Name the bots that have been thinking for a while."""

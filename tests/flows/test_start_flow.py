@@ -173,6 +173,40 @@ def test_local_once_with_a_topic_holds_a_short_room_of_personas_to_its_card(tmp_
     assert ended.stderr == ""
 
 
+async def test_local_mode_lets_personas_speak_by_the_chosen_model(tmp_path):
+    said = iter(["tea", "soup", "salt", "cup", "milk", "leaf", "pot", "water", "spoon", "steam", "sugar", "broth"])
+    arguments = ("--local", "--once", "--room", "Is tea soup?", "--model", "llamacpp/local")
+
+    def answer(_request):
+        word = next(said, "end")
+        return f'{{"skip": false, "text": "The {word} decides what a {word} is."}}'
+
+    async with ChatServer(answer) as server:
+        (tmp_path / "config").mkdir()
+        address = f"endpoints: {{llamacpp: {{base_url: '{server.base_url}'}}}}\n"
+        (tmp_path / "config" / "endpoints.yaml").write_text(address)
+        given = {"CONFIG_FILES_DIR": str(tmp_path / "config"), "PERSONAS_DIR": str(ROOT / "personas")}
+        ended = await asyncio.to_thread(run, tmp_path, *arguments, COLUMNS="200", TIMEZONE="UTC", **given)
+    assert ended.returncode == 0, ended.stderr
+    shown = re.findall(r"#room-1 (?:Historian|Optimist|Engineer|Sceptic) +The (\w+) decides", ended.stdout)
+    assert len(set(shown)) >= 7
+    assert "prepared lines" not in ended.stdout
+
+
+async def test_local_mode_says_which_personas_have_no_model(tmp_path):
+    for name, front in (("ada", "provider: mistral\nmodel: large"), ("bob", "model: llamacpp/local")):
+        (tmp_path / "personas" / name).mkdir(parents=True)
+        (tmp_path / "personas" / name / "identity.md").write_text(f"---\n{front}\n---\nYou are {name}.")
+    async with ChatServer(lambda _: '{"text": "Tea is soup."}') as server:
+        (tmp_path / "config").mkdir()
+        address = f"endpoints: {{llamacpp: {{base_url: '{server.base_url}'}}}}\n"
+        (tmp_path / "config" / "endpoints.yaml").write_text(address)
+        given = {"CONFIG_FILES_DIR": str(tmp_path / "config"), "PERSONAS_DIR": str(tmp_path / "personas")}
+        given |= {"CLAUDE_MODEL": "llamacpp/local", "COLUMNS": "200", "TIMEZONE": "UTC"}
+        ended = await asyncio.to_thread(run, tmp_path, "--local", "--once", **given)
+    assert "Ada speaks prepared lines: ENDPOINT_MISTRAL_KEY isn't set" in ended.stdout
+
+
 def test_local_mode_shows_in_any_terminal_what_can_be_shown(tmp_path):
     ended = as_typed(tmp_path, "run_all.py", "--local", "--once", PYTHONIOENCODING="ascii", TIMEZONE="UTC")
     assert ended.returncode == 0, ended.stderr
