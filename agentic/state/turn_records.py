@@ -113,15 +113,15 @@ class Records(Store):
     """The turns of all agents. All methods raise StateUnavailable."""
 
     async def of_message(self, message_id: int, agents: Iterable[str]) -> TurnRecord | None:
-        """Return the turn in which one of `agents` posted this message; None if there is none, or it is too old."""
+        """Return the turn in which one of `agents` posted this message, or answered it, such as the question that /ask
+        posts. None if there is none, or it is too old."""
         made = round(sent_at(message_id) * 1000)
         start, end = made - BEFORE_MS, made + AFTER_MS
         pages = await self._link.batch(lambda pipe: [pipe.xrange(keys.turns(name), start, end) for name in agents])
-        for found in pages:
-            for record in _records(found):
-                if message_id in record.posted and self._young(record):
-                    return record
-        return None
+        records = [record for found in pages for record in _records(found) if self._young(record)]
+        posted = (record for record in records if message_id in record.posted)
+        answered = (record for record in records if record.asked_message_id == message_id)
+        return next(posted, next(answered, None))
 
     async def last(self, agent: str, channel_id: int | None = None, count: int = 1) -> list[TurnRecord]:
         """Return the agent's last turns (in the channel, if given), the newest first; `count` at most."""

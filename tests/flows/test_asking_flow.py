@@ -7,7 +7,7 @@ import pytest
 from agentic.actions.texts import TEXTS
 from agentic.local.discord.dialogs import EPHEMERAL
 from tests.flows.test_commands_flow import ready, told
-from tests.support.asking import link
+from tests.support.asking import explained, link
 from tests.support.flow import decision, flow
 
 
@@ -26,7 +26,7 @@ def seen_by(f, provider):
 
 
 async def test_a_question_by_command_is_answered_in_the_channel_to_who_asked(tmp_path):
-    async with flow(tmp_path) as f, f.running():
+    async with flow(tmp_path) as f, f.running() as runtime:
         await ready(f)
         f.models.answer = lambda request: decision(f"{request.provider} answers")
         shown = await ask(f, "claude", "why is the sky <blue>? stop")
@@ -39,6 +39,9 @@ async def test_a_question_by_command_is_answered_in_the_channel_to_who_asked(tmp
         assert re.search(r"Alice.*why is the sky", seen_by(f, "anthropic"), re.DOTALL)
         await ask(f, "chatgpt", "and you?")  # the one that shows the question
         await f.discord.wait_for(lambda: "openai answers" in f.said("casual", "chatgpt"))
+        why = await explained(runtime.services, shown)
+        assert why is not None
+        assert why.startswith("**Claude** answered <@")
 
 
 async def test_nothing_in_a_question_is_an_order(tmp_path):

@@ -31,7 +31,7 @@ async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_th
         opening, *others = [await explained(services, message) for message in f.discord.messages("debate")]
         assert "started a conversation among the bots" in opening
         assert [("in round 1 of a conversation" in text) for text in others] == [True] * 3
-        assert await explained(services, question) is None
+        assert await explained(services, question) == told[0], "as its answer"
         text = await why_not(services, "claude", ChannelRef(f.channel("casual")), time.time())
         assert text.startswith("**Claude** is silent here: nobody has mentioned it since")
 

@@ -103,6 +103,15 @@ async def test_a_message_leads_to_its_turn_whichever_agent_posted_it(state, cloc
     assert await state.turns.records.of_message(first, ["claude"]) is None
 
 
+async def test_a_question_leads_to_the_turn_that_answered_it(state, clock):
+    clock.now = time.time()
+    question, answer, reply = (snowflake(clock(), number) for number in (1, 2, 3))
+    await end(state, record("i1", "claude", asked_message_id=answer, posted=(reply,)))
+    await end(state, record("m1", "grok", asked_message_id=question, posted=(answer,)))
+    found = [await state.turns.records.of_message(message, AGENTS) for message in (question, answer, reply)]
+    assert [turn and turn.id for turn in found] == ["m1", "m1", "i1"]
+
+
 @pytest.mark.parametrize("nonsense", [-1, 0, 2**63, 2**200])
 async def test_an_id_that_no_message_has_leads_nowhere(state, nonsense):
     await end(state, record(posted=(nonsense,)))
