@@ -30,7 +30,7 @@ FAULTS: tuple[Fault, ...] = ("off topic", "repeats", "form or label", "wrong spe
 
 GRAM = 4  # words
 MAX_COPIED = 0.3  # share of the post's grams that may be in the earlier messages
-MAX_STRETCH = 12  # words in a row that may be copied, as a quotation
+MAX_STRETCH = 9  # words in a row that may be copied, as a quotation
 MAX_PROMPT_SHARE = 0.5  # grams that may be in the instructions
 MAX_OWN_REPEATS = 0.25  # grams that may occur again in the post itself
 MIN_WORDS = 4
@@ -124,7 +124,8 @@ def repeats(post: Post) -> bool:
     known = {gram for text in post.earlier for gram in _grams(tokens(text))}
     if _share(grams, known) > MAX_COPIED or _longest_stretch(grams, known) > MAX_STRETCH:
         return True
-    if _share(grams, set(_grams(tokens(post.instructions)))) > MAX_PROMPT_SHARE:
+    told = set(_grams(tokens(post.instructions)))
+    if _share(grams, told) > MAX_PROMPT_SHARE or _longest_stretch(grams, told) > MAX_STRETCH:
         return True
     again = sum(count - 1 for count in Counter(grams).values())
     return again / len(grams) > MAX_OWN_REPEATS

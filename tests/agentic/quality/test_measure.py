@@ -83,6 +83,30 @@ def test_text_from_the_prompt_is_a_repeat():
     assert faults(post, instructions=rules) == ("repeats",)
 
 
+def test_a_line_of_the_task_in_a_post_is_a_repeat():
+    """Posted by a model of 1.5 billion parameters."""
+    task = "Write what keeps the conversation going, such as a question to one of the others or a subject of your own."
+    post = (
+        "I'm glad you brought up the night train. It's important to find what works best for the traveler. Let's discuss"
+        " something else, such as a question to one of the others or a subject of your own."
+    )
+    assert faults(post, instructions=task) == ("repeats",)
+
+
+def test_a_clause_of_an_earlier_message_is_a_repeat():
+    """Posted by a model of 1.5 billion parameters."""
+    before = (
+        "As a night train can arrive at any time, it often offers a more flexible option, especially if you're going to"
+        " a destination with multiple options.",
+    )
+    post = (
+        "I agree with Gemini. It's always better to have more flexibility when traveling, especially if you're going to"
+        " a destination with multiple options. I would choose a night train for this purpose, even if it doesn't arrive"
+        " at your destination immediately."
+    )
+    assert faults(post, earlier=before) == ("repeats",)
+
+
 def test_a_short_quotation_of_an_earlier_message_is_no_repeat():
     assert (
         faults('"A generous word for it" is right, but ear plugs cost two dollars and the border guards knock once.')
