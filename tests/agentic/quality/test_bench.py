@@ -7,7 +7,7 @@ from agentic.agent.persona import read_fronts
 from agentic.process.root import ROOT
 from agentic.quality.__main__ import main, rows, written
 from agentic.quality.turns import Side, answer_again, hold
-from tests.support.models.model_server import Answer, ModelServer
+from tests.support.models.chat_api import ChatAnswer, ChatServer
 
 ANSWERS = (
     "A night train saves a hotel, and you arrive in the middle of town.",
@@ -15,6 +15,7 @@ ANSWERS = (
     "Ask who pays for the tracks: the flight has none, the train has thousands of miles.",
     "I would rather sleep badly on a train than well at the gate.",
 )
+USAGE = {"prompt_tokens": 200, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 50}}
 
 
 class Model:
@@ -27,12 +28,12 @@ class Model:
         self.count += 1
         text = self.answers[self.count % len(self.answers)]
         text = text if text.startswith("no form") else json.dumps({"skip": False, "text": text})
-        return Answer(text=text, input_tokens=200, cached_tokens=50, output_tokens=20)
+        return ChatAnswer(text=text, usage=USAGE)
 
 
 def side_at(folder, address, title="a", **changes):
     folder.mkdir(exist_ok=True)
-    (folder / "endpoints.yaml").write_text(json.dumps({"endpoints": {"llamacpp": {"base_url": f"{address}/v1"}}}))
+    (folder / "endpoints.yaml").write_text(json.dumps({"endpoints": {"llamacpp": {"base_url": address}}}))
     environment = {"CONFIG_FILES_DIR": str(folder), "PERSONAS_DIR": str(ROOT / "personas"), "WEB_SEARCH": "false"}
     settings = load_settings(environment, env_file=None, local=True, model="llamacpp/small", fronts=read_fronts)
     return Side(title, settings, **changes)
@@ -40,8 +41,8 @@ def side_at(folder, address, title="a", **changes):
 
 async def test_the_bench_counts_good_turns_and_tokens(tmp_path):
     seen = []
-    async with ModelServer(Model()) as server:
-        side = side_at(tmp_path / "config", server.address)
+    async with ChatServer(Model()) as server:
+        side = side_at(tmp_path / "config", server.base_url)
         turns = await hold(side, tmp_path / "data", 4, 0, 60.0, seen.append)
     assert [turn.record.id for turn in seen] == [turn.record.id for turn in turns]
     assert len(turns) == 4
@@ -56,17 +57,17 @@ async def test_the_bench_counts_good_turns_and_tokens(tmp_path):
 
 
 async def test_a_room_of_personas_asks_the_model_too(tmp_path):
-    async with ModelServer(Model()) as server:
-        side = side_at(tmp_path / "config", server.address)
+    async with ChatServer(Model()) as server:
+        side = side_at(tmp_path / "config", server.base_url)
         turns = await hold(side, tmp_path / "data", 2, 2, 60.0, lambda _: None)
     assert len(turns) == 2
     assert all(turn.in_room and turn.record.model == "llamacpp/small" for turn in turns)
 
 
 async def test_the_other_side_gets_the_same_messages_before_each_turn(tmp_path):
-    async with ModelServer(Model()) as one, ModelServer(Model(("Trains need beds, and flights need gates.",))) as other:
-        first = await hold(side_at(tmp_path / "a", one.address), tmp_path / "data", 3, 0, 60.0, lambda _: None)
-        again = side_at(tmp_path / "b", other.address, "b")
+    async with ChatServer(Model()) as one, ChatServer(Model(("Trains need beds, and flights need gates.",))) as other:
+        first = await hold(side_at(tmp_path / "a", one.base_url), tmp_path / "data", 3, 0, 60.0, lambda _: None)
+        again = side_at(tmp_path / "b", other.base_url, "b")
         second = await answer_again(again, tmp_path / "more", first, 60.0, lambda _: None)
     assert [turn.record.agent for turn in second] == [turn.record.agent for turn in first]
     assert [turn.earlier for turn in second] == [turn.earlier for turn in first]
@@ -77,18 +78,18 @@ async def test_a_persona_replaces_that_of_the_bot_with_its_name(tmp_path):
     folder = tmp_path / "grok"
     folder.mkdir()
     (folder / "soul.md").write_text("You count everything in lighthouses.")
-    async with ModelServer(Model()) as server:
-        side = side_at(tmp_path / "config", server.address, persona=folder)
+    async with ChatServer(Model()) as server:
+        side = side_at(tmp_path / "config", server.base_url, persona=folder)
         assert side.agents == ("grok",)
         turns = await hold(side, tmp_path / "data", 4, 0, 60.0, lambda _: None)
         asked = {turn.speaker for turn in turns}
-        told = [request for request in server.requests if "count everything in lighthouses" in request.system]
+        told = [request for request in server.requests if "count everything in lighthouses" in json.dumps(request.body)]
     assert bool(told) == ("Grok" in asked)
 
 
 async def test_unreadable_answers_are_counted_with_their_words(tmp_path):
-    async with ModelServer(Model(("no form at all {",))) as server:
-        side = side_at(tmp_path / "config", server.address)
+    async with ChatServer(Model(("no form at all {",))) as server:
+        side = side_at(tmp_path / "config", server.base_url)
         turns = await hold(side, tmp_path / "data", 2, 0, 60.0, lambda _: None)
     assert not any(turn.is_good for turn in turns)
     assert dict(rows([turns]))["  the model's answer couldn't be read"] == "2"

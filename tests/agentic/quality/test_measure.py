@@ -87,7 +87,7 @@ def test_a_line_of_the_task_in_a_post_is_a_repeat():
     """Posted by a model of 1.5 billion parameters."""
     task = "Write what keeps the conversation going, such as a question to one of the others or a subject of your own."
     post = (
-        "I'm glad you brought up the night train. It's important to find what works best for the traveler. Let's discuss"
+        "I'm glad you brought up the night train. It's important to find what works best. Let's discuss"
         " something else, such as a question to one of the others or a subject of your own."
     )
     assert faults(post, instructions=task) == ("repeats",)
