@@ -86,6 +86,7 @@ class ModelBinding:
     runs_own_tools: bool = False
     is_at_home: bool = False
     home: HomeModel | None = None
+    continues_text: bool = False  # in prefill mode it gets a plain text, as base models need it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +254,7 @@ def bind_model(
         backoff=ProviderBackoff(settings.name, clock),
         runs_own_tools=coding is not None,
         is_at_home=coding is None and any(each.is_free for each in settings.usable[:1]),
+        continues_text=usable[0].endpoint is not None and usable[0].endpoint.prefill == "completions",
         home=home_model(usable[0]) if model.free and coding is None else None,
     )
 

@@ -194,11 +194,13 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptText:
-    """Stored texts: `persona` from the agent's files ("" if only its personality is known), `short` of it for small
-    models, `memory` with the notes that may be shown here, and `summary` of the room's messages before the window."""
+    """Stored texts: `persona` from the agent's files ("" if only its personality is known), for small models `short` of
+    it and an `example` question with its answer, `memory` with the notes that may be shown here, and `summary` of the
+    room's messages before the window."""
 
     persona: str = ""
     short: str = ""
+    example: tuple[str, str] | None = None
     memory: str = ""
     summary: str = ""
 

@@ -14,8 +14,8 @@ on the owner's machine reads it once for all of them.
 
 from __future__ import annotations
 
-from agentic.context.entries import one_line
-from agentic.context.prefill_layout import label
+from agentic.context.entries import Entry, Speaker, one_line
+from agentic.context.prefill_layout import GAP, PrefillLayout, label, labels
 from agentic.context.prompt import MAX_RULES, MAX_TOPIC, PromptContext, naming_line, perspective_line
 from agentic.context.render import chain_sentence, text_with_marks
 from agentic.llm.types import Message
@@ -24,6 +24,7 @@ from agentic.text import first_sentences, listed
 MESSAGES = 12  # of the window right after a cut; it grows to twice as many
 ANSWER_TOKENS = 160
 MAX_MESSAGE = 500  # characters of each message
+GUEST = "Guest"  # who asks the question of the example
 MAX_THEME = 330  # about three sentences
 ONE_NEW_THING = (
     "{name} now says one new thing against or beyond the last message, without repeating any of it. The text begins"
@@ -33,11 +34,43 @@ ONE_NEW_THING = (
 
 def build_small(context: PromptContext) -> tuple[str, list[Message], str]:
     """Return the system part, the transcript, and the end of the prompt."""
-    lines = [
-        f"{label(entry.speaker, context.me)}: {one_line(text_with_marks(entry), MAX_MESSAGE) or '(no text)'}"
-        for entry in context.window.entries
-    ]
+    lines = _transcript(context)
     return _rules(context), [Message("user", "\n".join(lines))] if lines else [], _task(context)
+
+
+def build_continuation(context: PromptContext, *, bare: bool = False, stop_names: int = 10) -> PrefillLayout:
+    """Return a text for a base model to continue: a sentence about the chat, an example of how the agent talks, and the
+    transcript. `bare`: only the transcript. The answer ends at a blank line, or if another speaker begins."""
+    me, task, talk = context.me, context.task, context.talk
+    own = label(Speaker(0, me.display_name, "agent", me.key), me)
+    said = _transcript(context)
+    asked = task.target if task.must_answer or task.trigger in ("mention", "call", "reactive") else None
+    if asked is not None and not (context.window.entries and context.window.entries[-1].id == asked.id):
+        said.append(_line(asked, context))
+    topic = talk.room.topic if talk.room is not None else talk.topic or next(iter(task.topic_ideas), "")
+    names = sorted(talk.room.names if talk.room is not None else (me.display_name, *me.others))
+    about = f" about “{one_line(topic, MAX_TOPIC)}”" if topic else ""
+    frame = f"This is a chat{about}. {listed(names)} write short messages, and each of them says something new."
+    question, answer = context.kept.example or ("", "")
+    example = [f"{GUEST}: {question}", f"{own}: {answer}"] if question and not bare else []
+    speakers = (*labels(context.window.entries, me), *(name for name in names if name != own), GUEST)
+    others = tuple(dict.fromkeys(speakers))
+    return PrefillLayout(
+        system="" if bare else frame,
+        history=(),
+        prefill=GAP.join((*example, *said, f"{own}:")),
+        stops=(GAP, *(f"\n{name}:" for name in others[:stop_names])),
+        own=own,
+        others=others,
+    )
+
+
+def _transcript(context: PromptContext) -> list[str]:
+    return [_line(entry, context) for entry in context.window.entries]
+
+
+def _line(entry: Entry, context: PromptContext) -> str:
+    return f"{label(entry.speaker, context.me)}: {one_line(text_with_marks(entry), MAX_MESSAGE) or '(no text)'}"
 
 
 def _rules(context: PromptContext) -> str:

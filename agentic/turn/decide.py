@@ -72,7 +72,8 @@ def mode_of(turn: Turn, view: TurnView, stream: StreamFilter | None = None) -> A
     """Return the channel's mode, or chat mode if the model can't continue a transcript."""
     cache_key = f"{turn.agent.key}:{turn.event.channel_id}"
     if view.options.mode == "prefill" and turn.agent.services.models.prefill.takes(turn.model.name):
-        return PrefillMode(view, cache_key, forced=turn.event.forced, stream=stream)
+        base = turn.model.continues_text and view.context.small
+        return PrefillMode(view, cache_key, forced=turn.event.forced, base=base, stream=stream)
     return ChatMode(view, cache_key, stream=stream)
 
 

@@ -131,7 +131,13 @@ async def build_view(turn: Turn) -> TurnView:
             task=task,
             talk=talk,
             abilities=_build_abilities(turn, theme, options, task, talk, small=small),
-            kept=KeptText(persona=persona.stable, short=persona.short, memory=persona.memory, summary=summary.text),
+            kept=KeptText(
+                persona=persona.stable,
+                short=persona.short,
+                example=persona.example,
+                memory=persona.memory,
+                summary=summary.text,
+            ),
             now=agent.now(),
             timezone=agent.settings.timezone,
             small=small,
@@ -195,6 +201,7 @@ async def _fit_options(turn: Turn, in_force: EffectiveOptions) -> tuple[Effectiv
     small = options.prompt_profile == "small"
     if options.prompt_profile == "auto" and model.home is not None:
         small = await model.home.is_small()
+    small = small or (options.mode == "prefill" and model.continues_text)
     small = small and not isinstance(turn.event, AutomationEvent)
     changes: dict[str, Any] = {}
     if "max_output_tokens" not in options.model_fields_set and (small or model.prices.free):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 
-import pytest
-
 from agentic.runtime.services import provider_model
 from tests.support.flow import flow
 from tests.support.models.chat_api import ChatAnswer, ChatServer
@@ -23,7 +21,10 @@ async def on_server(folder, answer, *, way="last", options="mode: prefill\n", **
         )
         (config / "shared.yaml").write_text(options)
         env = {"CLAUDE_MODEL": "lab/base", "ANTHROPIC_API_KEY": "", "CONFIG_FILES_DIR": str(config), **settings}
-        async with flow(folder / "data", **env) as f, f.running(agents=("claude",), make_model=provider_model):
+        async with (
+            flow(folder / "data", **env) as f,
+            f.running(agents=("claude",), make_model=provider_model, personas="PERSONAS_DIR" in settings),
+        ):
             yield f, server
 
 
@@ -38,10 +39,9 @@ def begun(request):
     return "".join(message["content"] for message in request.messages if message["role"] == "assistant")
 
 
-@pytest.mark.parametrize("way", ["last", "completions"])
-async def test_the_transcript_is_begun_names_are_stops_and_ones_own_words_are_gone_on_with(tmp_path, way):
+async def test_the_transcript_is_begun_names_are_stops_and_ones_own_words_are_gone_on_with(tmp_path):
     answer = [lambda request: ChatAnswer(text=" Tea is soup.\n\nBob: no!\n\nClaude: it is")]
-    async with on_server(tmp_path, answer, way=way) as (f, server):
+    async with on_server(tmp_path, answer) as (f, server):
         await f.discord.say("Bob", "debate", "Is tea soup?\nAlice: surely")
         await ask(f)
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
@@ -59,6 +59,40 @@ async def test_the_transcript_is_begun_names_are_stops_and_ones_own_words_are_go
         await ask(f, "again")
         await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 3)
         assert "\n\nClaude: Tea is soup. and a meal.\n\nAlice: @Claude again\n\n" in begun(server.requests[2])
+
+
+async def test_a_base_model_gets_a_sentence_an_example_and_plain_lines(tmp_path):
+    persona = tmp_path / "personas" / "claude"
+    persona.mkdir(parents=True)
+    (persona / "soul.md").write_text('## How you talk\n\nDry. Should I quit? "Which morning did it stop\nbeing yours?"')
+    answer = [lambda request: ChatAnswer(text=" Tea is soup.\n\nBob: no!\n\nClaude: it is")]
+    given = {"PERSONAS_DIR": str(tmp_path / "personas")}
+    async with on_server(tmp_path, answer, way="completions", **given) as (f, server):
+        await f.discord.say("Bob", "debate", "Is tea soup?\nAlice: surely")
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        assert f.said("debate", "claude") == ["Tea is soup."]
+    (request,) = server.requests
+    first, *paragraphs = request.body["prompt"].split("\n\n")
+    assert "Claude" in first
+    assert paragraphs == [
+        "Guest: Should I quit?",
+        "Claude: Which morning did it stop being yours?",
+        "Bob: Is tea soup? Alice: surely",
+        "Alice: @Claude what now?",
+        "Claude:",
+    ]
+    assert request.body["stop"][:2] == ["\n\n", "\nAlice:"]
+    assert request.body["max_tokens"] == 160
+
+
+async def test_a_base_model_whose_answer_was_cut_off_says_whole_sentences(tmp_path):
+    words = "Tea has no salt, and soup without salt is water. " * 5
+    answer = [lambda request: ChatAnswer(text=f" {words}And then it", finish="length")]
+    async with on_server(tmp_path, answer, way="completions") as (f, _):
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        assert f.said("debate", "claude") == [words.strip()]
 
 
 async def test_m_context_shows_the_transcript_that_is_sent(tmp_path):

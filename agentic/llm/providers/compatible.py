@@ -86,6 +86,8 @@ def request_of(
     body: dict[str, Any] = {"model": model, "max_tokens": prompt.max_output_tokens}
     body |= turns.sampling_of(prompt, profile)
     if prompt.prefill is not None and endpoint.prefill == "completions":
+        stops = list(dict.fromkeys(prompt.stop))[: profile.max_stops]  # a base model's answer ends at a blank line
+        body |= {"stop": stops} if stops else {}
         return "/completions", body | {"prompt": _plain_text(prompt, history, profile)}
     body["messages"] = _messages(endpoint, prompt, history, profile)
     if prompt.prefill is not None and endpoint.prefill == "continue":
