@@ -1,16 +1,16 @@
-"""The record of every tool call and its result: the one part of a context that Discord does not keep.
+"""Record every tool call and its result, the only part of a context that Discord doesn't store.
 
     call → add() ─┬→ memory, by agent and channel → for_channel() when a context is built → prune()
                   └→ one thread → data/tools/<agent>/<channel>/<YYYY-MM-DDTHH>.jsonl (UTC, of the call)
 
-A record is added at the call, again with the result, and again when its post is known; the last one of an id counts.
-Files are read once, at the start, from the newest back until memory is full. They are deleted only for a person who
-asks to be forgotten. A killed process may leave a torn last line: reading skips it, and the next append starts a new
-line. Other processes may write into the same folder (a stand-by that took over an agent), so appending takes a shared
-lock and rewriting an exclusive one.
+A record is added at the call, again with the result, and again when its post is known; the last line with an id is
+valid. Files are read once, at the start, newest first, until memory is full. They are deleted only for a person who
+asks to be forgotten. A killed process may leave an incomplete last line: reading skips it, and the next append starts
+a new line. Other processes may write into the same folder (a stand-by that took over an agent), so appending takes a
+shared lock and rewriting an exclusive one.
 
-As text, JSON is unrolled to one `key: value` a line. In Discord every post begins with exactly one period, whatever the
-name, so that no bot reads it; two periods are an ordinary person's ellipsis. Numbers stay as written.
+As text, JSON becomes one `key: value` per line, with numbers as they were written. In Discord every post begins with
+exactly one period, so that no bot reads it. (Two periods may be a person's ellipsis.)
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
-    """`output`: None while the call runs, or if the process ended before it did.
+    """A tool call. `output`: None while it's running, or if the process ended first.
 
-    `after_message_id`: the newest message that the model had seen. `message_id`: the post of the turn, None until there
-    is one. `at`: the time of the call in unix seconds.
+    `after_message_id`: the newest message that the model had seen. `message_id`: the turn's post, None before it.
+    `at`: when the call was made, in unix seconds.
     """
 
     id: str
@@ -72,7 +72,7 @@ class ToolRecord:
 
     @property
     def position(self) -> int:
-        """The message at which the record is shown in the channel."""
+        """The id of the message after which the record appears in a context."""
         return max(self.after_message_id, self.message_id or 0)
 
     @property
@@ -82,9 +82,10 @@ class ToolRecord:
 
 
 class ToolRecords:
-    """`async with ToolRecords(folder) as records`. `folder` is data/tools, created when needed.
+    """Tool records in memory and in `folder` (data/tools), which is created when needed.
 
-    `redact` removes secrets from a line before it is kept anywhere.
+    Enter it as an async context: that reads the records of earlier runs, and leaving it waits until all are written.
+    `redact` removes secrets from each line before it is stored.
     """
 
     def __init__(
@@ -102,23 +103,19 @@ class ToolRecords:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tool-records")
 
     async def __aenter__(self) -> Self:
-        """Read the records of earlier runs. Raises OSError if the folder cannot be read."""
+        """Raise OSError if the folder can't be read."""
         read = self._thread.submit(self._files.read, self._max_of_channel, self._max_characters)
         for record in await asyncio.wrap_future(read):
             self._remember(record)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Wait until everything that was added is written."""
         await asyncio.to_thread(self._thread.shutdown)
 
     def add(self, record: ToolRecord) -> None:
-        """Remember and write the record, replacing an earlier one of its id."""
-        line = self._redact(encoded(record))
-        self._remember(decoded(line) or record)
+        """Remember and write the record, replacing an earlier record with its id."""
+        line = self._redact(encode_record(record))
+        self._remember(decode_record(line) or record)
         self._thread.submit(self._files.append, record, line).add_done_callback(_log_failure)
 
     def belongs_to(self, agent: str, channel_id: int, turn_id: str, message_id: int) -> None:
@@ -128,7 +125,7 @@ class ToolRecords:
                 self.add(replace(record, message_id=message_id))
 
     def for_channel(self, agent: str, channel_id: int) -> tuple[ToolRecord, ...]:
-        """Return the remembered records of a channel, in the order of the calls."""
+        """Return the channel's records that are in memory, in the order of the calls."""
         return tuple(self._channels.get((agent, channel_id), {}).values())
 
     def prune(self, agent: str, channel_id: int, oldest_message_id: int) -> None:
@@ -138,15 +135,15 @@ class ToolRecords:
                 self._forget((agent, channel_id), record.id)
 
     async def forget_person(self, user_id: int) -> int:
-        """Remove this person's records from memory and files, and their id from other people's.
+        """Remove a person's records from memory and files, and the person's id from other people's records.
 
-        A record is removed if the person asked for the call, or if nobody did and it contains their id. Returns how
-        many lines were removed from files. Raises OSError if a file cannot be rewritten; it stays whole.
+        A record is removed if the person asked for the call, or if nobody did and it contains the id. Return how many
+        lines were removed from files. Raises OSError if a file can't be rewritten; the file then stays complete.
         """
         for place, records in list(self._channels.items()):
             for record in list(records.values()):
-                left = without_person(encoded(record).encode(), user_id)
-                kept = decoded(left) if left is not None else None
+                left = without_person(encode_record(record).encode(), user_id)
+                kept = decode_record(left) if left is not None else None
                 if kept is None:
                     self._forget(place, record.id)
                 elif kept != record:
@@ -175,10 +172,9 @@ class ToolRecords:
 
 
 def _log_failure(written: Future[None]) -> None:
-    """Log a failed write. A full disk must not silence an agent: the record stays in memory."""
     error = written.exception()
-    if error is not None:
-        log.error("tool record not written, kept in memory only: %s", error)
+    if error is not None:  # such as a full disk, which must not silence an agent
+        log.error("writing a tool record failed: %s; it stays in memory only", error)
 
 
 # --- lines and files ------------------------------------------------------------------------------------------------
@@ -186,14 +182,14 @@ def _log_failure(written: Future[None]) -> None:
 _RECORDS = TypeAdapter(ToolRecord)
 
 
-def encoded(record: ToolRecord) -> str:
+def encode_record(record: ToolRecord) -> str:
     """Return the record as one line of JSON, without the newline."""
     values = {each.name: getattr(record, each.name) for each in fields(record)} | {"arguments": dict(record.arguments)}
     return json.dumps(values, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
 
 
-def decoded(line: str | bytes) -> ToolRecord | None:
-    """Parse a line. None if it is torn or not a record. Unknown fields, of later versions, are ignored."""
+def decode_record(line: str | bytes) -> ToolRecord | None:
+    """Parse a line; return None if it isn't a complete record. Ignores unknown fields, which later versions add."""
     try:
         return _RECORDS.validate_json(line, strict=True)
     except ValueError:
@@ -201,12 +197,12 @@ def decoded(line: str | bytes) -> ToolRecord | None:
 
 
 def without_person(line: bytes, user_id: int) -> bytes | None:
-    """Remove a person's id from a record's line, or return None to remove the line.
+    """Return a record's line without a person's id, or None if the line must be removed.
 
-    The line is removed if the person asked for the call, or nobody did. A call that another person asked for is kept,
-    with 0 for the id. A torn line is removed too, because its owner is unknown.
+    A line without the id stays unchanged. The line must be removed if the person asked for the call, or if nobody did.
+    If another person asked for it, 0 replaces the id. An incomplete line is removed, because its owner is unknown.
     """
-    named, record = _number(user_id), decoded(line)
+    named, record = _number(user_id), decode_record(line)
     if record is not None and named.search(line) is None:
         return line
     return None if record is None or record.asked_by in (None, user_id) else named.sub(b"0", line)
@@ -218,7 +214,7 @@ def _number(user_id: int) -> re.Pattern[bytes]:
 
 
 class RecordFiles:
-    """The files of a folder. All methods block: call them in a thread."""
+    """The files in a folder. All methods block, so call them in a thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -238,8 +234,10 @@ class RecordFiles:
                 _write_all(descriptor, (b"\n" if torn else b"") + line.encode() + b"\n")
 
     def read(self, max_of_channel: int, max_characters: int) -> list[ToolRecord]:
-        """Return the newest records, oldest first, each once, as written last. Removes what a rewriting that was cut
-        off left beside a file: it may hold what was forgotten since."""
+        """Return the newest records, oldest first, each as it was last written.
+
+        Deletes the temporary files of interrupted rewrites, which may contain data that was forgotten since.
+        """
         leftovers = list(self._folder.glob(f"*/*/*{_BESIDE}"))
         if leftovers:
             with self._locked(fcntl.LOCK_EX):
@@ -262,8 +260,7 @@ class RecordFiles:
         return sorted(newest.values(), key=lambda record: record.at)
 
     def forget(self, user_id: int) -> int:
-        """Rewrite every file that contains the person's id, as `without_person` says. Returns how many lines were
-        removed."""
+        """Apply `without_person` to every line of every file. Return how many lines were removed."""
         if not self._folder.exists():
             return 0
         with self._locked(fcntl.LOCK_EX):
@@ -277,17 +274,17 @@ class RecordFiles:
 
 
 def _last_of_each(path: Path) -> list[ToolRecord]:
-    """Return a file's records in the order of their calls, the last line of each."""
+    """Return a file's records in the order of their calls, each from its last line."""
     found: dict[str, ToolRecord] = {}
     skipped = 0
     for line in path.read_bytes().splitlines():
-        record = decoded(line)
+        record = decode_record(line)
         if record is None:
             skipped += bool(line.strip())
         else:
             found[record.id] = record
     if skipped:
-        log.warning("tool records %s: skipped %d unreadable lines", path.name, skipped)
+        log.warning("tool records in %s: skipped %d unreadable lines", path.name, skipped)
     return list(found.values())
 
 
@@ -319,8 +316,8 @@ def _write_all(descriptor: int, data: bytes) -> None:
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
-def unrolled(value: Any) -> str:
-    """Return a JSON value as lines, "" for an empty map."""
+def unroll(value: Any) -> str:
+    """Return a JSON value as lines, "" for an empty object."""
     return "\n".join(_lines(value, 0))
 
 
@@ -346,18 +343,18 @@ def _lines(value: Any, depth: int) -> Iterator[str]:
 
 
 def readable(text: str) -> str:
-    """Return a result as lines: unrolled if it is a JSON object or list, else unchanged."""
+    """Return a JSON object or list as lines, and any other text unchanged."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
         found = json.loads(text, parse_float=str)
     except (ValueError, RecursionError):
         return text
-    return unrolled(found) or "(nothing)"
+    return unroll(found) or "(nothing)"
 
 
 def call_line(name: str, record: ToolRecord) -> str:
-    return _headline(f"{_plain(name)}>[{_plain(record.name)}]:", unrolled(record.arguments))
+    return _headline(f"{_plain(name)}>[{_plain(record.name)}]:", unroll(record.arguments))
 
 
 def result_line(name: str, record: ToolRecord) -> str:
@@ -366,16 +363,16 @@ def result_line(name: str, record: ToolRecord) -> str:
 
 
 def record_text(name: str, record: ToolRecord, limit: int = 4000) -> str:
-    """Return a record for a context: at most `limit` characters, and a note if it was cut."""
+    """Return a record as text for a context: at most `limit` characters, and a note if it was cut."""
     text = f"{call_line(name, record)}\n{result_line(name, record)}"
     return text if len(text) <= limit else f"{text[:limit]}\n[cut here]"
 
 
 def posts(name: str, record: ToolRecord) -> list[str]:
-    """Return the posts that show a call in Discord, at least one. The first is made at the call and edited with the
-    result.
+    """Return the texts of the posts that show a call in Discord, at least one.
 
-    Every post begins with one period and has at most MAX_POST UTF-16 units.
+    The first is posted at the call and edited when there is a result. Each begins with one period and has at most
+    MAX_POST UTF-16 units.
     """
     text = call_line(name, record)
     if record.output is not None:
@@ -391,12 +388,12 @@ def posts(name: str, record: ToolRecord) -> list[str]:
 
 
 def _headline(head: str, text: str) -> str:
-    """Put the text after its head. Further lines are indented, so that none poses as another head."""
+    """Return the text after its head. Further lines are indented, so that none can pass for another head."""
     return f"{head} {text}".replace("\r", "").replace("\n", f"\n{INDENT}").rstrip()
 
 
 def _plain(name: str) -> str:
-    """Return a name on one line that cannot end its brackets, does not begin with a period and is not empty."""
+    """Return a name on one line, without characters that could end its brackets or format the post; never empty."""
     kept = " ".join("".join(char for char in name if char.isprintable() and char not in "[]<>:`*|~@#").split())
     return kept.lstrip(". ")[:MAX_NAME] or "tool"
 

@@ -1,12 +1,12 @@
-"""Validates and runs the calls of one answer: concurrently, with limits of time and size, each call once a turn.
+"""Validate and run the tool calls of an answer concurrently, each call once per turn, with limits of time and size.
 
-A model reads an error and may do better, so no failing tool ends a turn. An unknown name, arguments that do not fit,
-and a tool that fails or hangs become results of one line. A traceback goes to the log only.
+A failing tool doesn't end a turn: a model that reads the error may correct its call. An unknown name, invalid
+arguments, and a tool that fails or hangs give a result of one line. Tracebacks only go to the log.
 
-The arguments are validated against the tool's JSON schema, which may come from another program. References are not
-fetched, and one that cannot be resolved accepts anything. Regular expressions are not run, because one can take
-forever. An invalid schema, or one whose references never end, accepts anything too: the tool checks its own arguments.
-`oneOf` is read as `anyOf`, which is what other programs mean by it.
+Arguments are validated against the tool's JSON schema, which may come from another program. References aren't fetched,
+and an unresolvable reference accepts anything. Regular expressions aren't run, because a match can take forever. An
+invalid schema, or a schema with endless references, accepts anything too: the tool checks its own arguments. `oneOf`
+is read as `anyOf`, which is what other programs mean by it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from agentic.tools.tool import Toolbox, ToolContext, ToolOutput
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
-MAX_REFERENCES = 10_000  # followed for one call: a few references that double each other would never end
+MAX_REFERENCES = 10_000  # followed for one call: a few references can expand exponentially
 _WITH_PATTERNS = ("pattern", "patternProperties", "unevaluatedProperties")
 _WORDS: Mapping[str, Callable[[Any], str]] = {
     "type": lambda kinds: f"must be {kinds if isinstance(kinds, str) else ' or '.join(kinds)}",
@@ -61,9 +61,9 @@ log = logging.getLogger(__name__)
 class LoopLimits:
     """Limits of a turn's tools.
 
-    `call_seconds`: for one call. `answer_seconds`: reserved for the model's last answer. `calls`: of one answer,
-    `at_once` of them concurrently. `characters`: of one result, `turn_characters` of all. `pictures`: of one result,
-    `picture_bytes` each. `idle`: this many answers in a row without a new call that was made end the loop.
+    `call_seconds`: for a call. `answer_seconds`: reserved for the model's last answer. `calls`: per answer, `at_once`
+    of them concurrently. `characters`: of a result; `turn_characters`: of all results. `pictures`: per result, of at
+    most `picture_bytes` each. `idle`: after this many answers in a row without a new call, the loop ends.
     """
 
     call_seconds: float = 30.0
@@ -79,7 +79,7 @@ class LoopLimits:
 
 @dataclass(frozen=True, slots=True)
 class ToolEvent:
-    """A call that begins or has its result. `people` and `messages` are those of its output."""
+    """A call that starts, or its result. `people` and `messages` are from ToolOutput."""
 
     kind: Literal["call", "result"]
     record: ToolRecord
@@ -91,7 +91,7 @@ class ToolEvent:
 class CallRunner:
     """Runs and remembers the calls of one turn. `ends` and `clock` are in unix seconds.
 
-    `earlier`: the turn's calls before a crash of the program; those that succeeded are not run again.
+    `earlier`: the turn's calls before a crash of the program; successful calls aren't run again.
     """
 
     box: Toolbox
@@ -110,7 +110,7 @@ class CallRunner:
 
     def __post_init__(self) -> None:
         self._known = {
-            _key(record): ToolOutput(record.output)  # pictures are not kept
+            _key(record): ToolOutput(record.output)  # pictures aren't recorded
             for record in self.earlier
             if record.output is not None and not record.is_error
         }
@@ -121,7 +121,7 @@ class CallRunner:
         for place, call in enumerate(calls):
             try:
                 _key(call)
-            except (ValueError, RecursionError):  # too deep, a number too long: cannot be written as JSON
+            except (ValueError, RecursionError):  # too deep, or a number too long, to be written as JSON
                 calls[place] = replace(call, arguments={RAW: ""})
         new: dict[str, ToolCall] = {}
         for call in calls[: self.limits.calls]:
@@ -138,8 +138,8 @@ class CallRunner:
         async with asyncio.TaskGroup() as group:
             for key, call in new.items():
                 group.create_task(run(key, call), name=f"tool {call.name}")
-        brought = any(not self._done[key].was_refused for key in new)
-        self.idle = 0 if brought else self.idle + 1
+        is_idle = all(self._done[key].was_refused for key in new)
+        self.idle = self.idle + 1 if is_idle else 0
         first = {id(call) for call in new.values()}
         results = tuple(self._result(call, id(call) in first) for call in calls)
         self.characters += sum(len(result.text) for result in results)
@@ -176,7 +176,7 @@ class CallRunner:
         output = await self._output(call)
         fit, limit = context.fit, self.limits.pictures
         if fit is not None and output.pictures:
-            # One that cannot be scaled for the model is checked as it is.
+            # If a picture can't be scaled, limit_output checks the original.
             scaled = [await fit(picture) or picture for picture in output.pictures[:limit]]
             output = replace(output, pictures=(*scaled, *output.pictures[limit:]))
         output = limit_output(output, self.limits)
@@ -188,13 +188,13 @@ class CallRunner:
     async def _output(self, call: ToolCall) -> ToolOutput:
         tool = self.box.get(call.name)
         if tool is None:
-            return ToolOutput.refused(f"there is no such tool; the tools are: {', '.join(self.box)}")
+            return ToolOutput.refused(f"unknown tool; the tools are: {', '.join(self.box)}")
         problem = problem_with(call.arguments, tool.spec.parameters)
         if problem is not None:
-            return ToolOutput.refused(f"the arguments do not fit: {problem}")
+            return ToolOutput.refused(f"invalid arguments: {problem}")
         seconds = min(self.limits.call_seconds, self.ends - self.limits.answer_seconds - self.clock())
         if seconds <= 0:
-            return ToolOutput.refused("there is no time left in this turn")
+            return ToolOutput.refused("this turn has no time left")
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
@@ -203,13 +203,13 @@ class CallRunner:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            log.exception("tool %s cancelled itself", call.name)
+            log.exception("tool %s canceled itself", call.name)
         except TimeoutError:
             if limit.expired():
-                return ToolOutput.failed(f"it took too long, over {seconds:.0f} s")
+                return ToolOutput.failed(f"the tool took longer than {seconds:.0f} s")
             log.exception("tool %s failed", call.name)
         except Exception:
-            # The outermost edge of possibly foreign code: the model must get a result.
+            # The outermost edge of code that may be another program's: the model must get a result.
             log.exception("tool %s failed", call.name)
         return ToolOutput.failed("the tool failed")
 
@@ -222,13 +222,13 @@ def limit_output(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
     pictures: list[Picture] = []
     for picture in output.pictures:
         if len(picture.data) <= limits.picture_bytes:
-            # Typed by its bytes. A picture that the provider would refuse fails the whole request.
+            # Its bytes say its type. A picture that the provider rejects would fail the whole request.
             with suppress(FetchRefused):
                 pictures.append(as_picture(picture.data))
     pictures = pictures[: limits.pictures]
     lost = len(output.pictures) - len(pictures)
     if lost:
-        text = f"{text}\n[{lost} of {len(output.pictures)} pictures left out: too many, too large or broken]".lstrip()
+        text = f"{text}\n[{lost} of {len(output.pictures)} pictures left out: too many, too large, or broken]".lstrip()
     return replace(output, text=text or "(nothing)", pictures=tuple(pictures))
 
 
@@ -238,7 +238,7 @@ def _key(call: ToolCall | ToolRecord) -> str:
 
 
 def problem_with(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """Say what does not fit, in one line that the model can act on. None if everything fits."""
+    """Return what is wrong with the arguments, in one line that the model can act on; None if they are valid."""
     if set(arguments) == {RAW} and RAW not in (schema.get("properties") or {}):
         return "the arguments are not one JSON object"
     from referencing import Registry  # no registry retrieves by itself
@@ -248,15 +248,15 @@ def problem_with(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str
     try:
         validator = _validator()({"type": "object", **schema}, registry=Registry())
         error = next(validator.iter_errors(dict(arguments)), None)
-        return None if error is None else _described(error)
+        return None if error is None else _describe(error)
     except (Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
         return None  # not a valid schema
 
 
 @cache
 def _validator() -> Any:
-    """Return the validator class, without the keywords that run a schema's regular expressions."""
-    from jsonschema import Draft202012Validator, validators  # 60 ms, and only needed to call tools
+    """Return a validator class without the keywords that run a schema's regular expressions."""
+    from jsonschema import Draft202012Validator, validators  # importing takes 60 ms, and only tool calls need it
     from jsonschema.exceptions import UnknownType
     from referencing.exceptions import Unresolvable
 
@@ -288,7 +288,7 @@ def _validator() -> Any:
     )
 
 
-def _described(error: Any) -> str:
+def _describe(error: Any) -> str:
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)[:200]
     path, keyword, value = place.lstrip("."), str(error.validator), error.instance
     if keyword == "required" and isinstance(value, dict):

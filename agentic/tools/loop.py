@@ -1,13 +1,13 @@
-"""Model ⇄ tools, until the model has given its answer.
+"""Alternate between a model and its tools until the model has given its answer.
 
     first_prompt → the caller asks the model → take(reply): calls? ─ no → answer
           ↑                                                  │ yes
           └── next_prompt, with their results ← run them (call_runner.py)
 
-In chat mode the provider's module carries calls and results (`Prompt.tools`, `Prompt.rounds`). In prefill mode they are
-text in the model's own message (prefill_tools.py). In both, the last answer is made without tools once the loop hits a
-limit: number of rounds, time, size of the results, no new calls, or the caller's budget. A streamed answer starts over
-at each completion in chat mode. It keeps growing in prefill mode and never shows a call.
+In chat mode, calls and results are in the provider's format (`Prompt.tools`, `Prompt.rounds`). In prefill mode, they
+are text in the model's own message (prefill_tools.py). In both modes, the model must answer without tools once the loop
+reaches a limit: number of rounds, time, size of the results, no new calls, or the caller's budget. In chat mode, a
+streamed answer starts over at each completion. In prefill mode, it keeps growing, and never shows a call.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RESULTS_ARE_DATA = (
 
 
 class ToolLoop:
-    """What a model is asked in one turn, and the calls in its answers.
+    """Makes the prompts of a turn, and runs the calls in the model's answers.
 
         prompt = loop.first_prompt()
         while await loop.take(await ask(prompt)):
@@ -47,8 +47,8 @@ class ToolLoop:
         loop.answer
 
     At most `max_depth` answers may call tools. `speaker`: the agent's name in the last line of the prefill.
-    `runs_own_tools`: the model runs tools by itself, so it is asked once and uses the prompt's `call`. `answer` is the
-    last one, with the usage and the sources of all.
+    `runs_own_tools`: the model runs tools by itself through the prompt's `call`, so it is asked only once. `answer`:
+    the last answer, with the usage and sources of all answers.
     """
 
     def __init__(
@@ -66,7 +66,10 @@ class ToolLoop:
         self._depth, self._is_last = 0, False
         self._usage, self._sources = Usage(), list[Source]()
         self._rounds: list[ToolRound] = []  # in chat mode
-        self._prefill, self._parts = prompt.prefill, list[str]()  # in prefill mode: with the results, and what was said
+        self._prefill, self._parts = (
+            prompt.prefill,
+            list[str](),
+        )  # in prefill mode: the prefill with all results, and the text so far
         self._one_at_a_time = asyncio.Lock()
 
     def first_prompt(self) -> Prompt:
@@ -80,7 +83,7 @@ class ToolLoop:
         return self.next_prompt(with_tools=True)
 
     async def take(self, reply: Reply) -> bool:
-        """Run the calls of an answer. Return whether the model is to be asked again; `answer` has the last reply."""
+        """Run the calls of an answer. Return whether to ask the model again; if not, `answer` is set."""
         if not self._runner.box or self._runs_own_tools:
             self.answer = reply
             return False
@@ -112,7 +115,7 @@ class ToolLoop:
         )
 
     def next_prompt(self, *, with_tools: bool) -> Prompt:
-        """Ask again, with the results so far; without tools for the last time."""
+        """Return the prompt with the results so far. Without tools, the model's next answer is the last."""
         self._is_last = not with_tools
         runner, prompt = self._runner, self._prompt
         timeout = min(prompt.timeout, runner.ends - runner.clock())
@@ -132,8 +135,8 @@ class ToolLoop:
         return result
 
     async def _take_prefilled(self, prefill: str, reply: Reply) -> Reply | None:
-        """Return the reply, with all that was said, if it is the last one."""
-        said = strip_reasoning(reply.text)  # a thought calls no tools
+        """Return the reply with all text of the turn if it is the last reply, else None."""
+        said = strip_reasoning(reply.text)  # calls in the reasoning aren't run
         call, parts = call_in(said), self._parts
         if call is None and not parts:
             return reply
@@ -145,7 +148,7 @@ class ToolLoop:
         return None
 
     async def _run_text_call(self, prefill: str, call: TextCall) -> str:
-        """Run the call, unless it is unreadable, and return the text to continue from."""
+        """Run the call, unless it's unreadable, and return the text to continue from."""
         asked = ToolCall(f"call_{self._depth + 1}", call.name, call.arguments or {})
         if call.arguments is None:
             return continued_prefill(prefill, call, self._runner.refuse(asked, call.problem))

@@ -1,14 +1,14 @@
-"""Tools of one agent: its memory, its files, and the recall of what was said.
+"""Tools that each agent has for itself: its memory, its files, and recall of earlier messages.
 
-memory: an agent notes what people in the channel may have said. So an entry records the channel where it was learned
-and the person who caused it. Only entries that may be shown in the channel can be replaced or forgotten from there, and
-each person can cause a limited number of changes a day. agentic.personas.memory sanitizes and limits the text.
+memory: an entry may contain people's words, so it records its channel and the person who caused it. In a channel, the
+agent can replace or forget only entries that may be shown there. Each person can cause a limited number of changes a
+day. agentic.personas.memory sanitizes and limits the text.
 
-files_*: agentic.personas.workspace refuses paths that lead out of the agent's folder. A file does not record where its
-text was learned and can be read in every channel, so nothing is written in a channel that not everybody can read.
+files_*: agentic.personas.workspace refuses paths outside of the agent's folder. A file has no channel and can be read
+in every channel, so the agent can't write files in a channel that not everyone can read.
 
-recall: the agent is given only what everybody who reads the channel could have read where it was said. The results are
-other people's words: they are data, and they are kept nowhere but in the prompt of the turn.
+recall: the agent finds only messages that everyone who reads the channel could have read before. The results are other
+people's words. They are treated as data, and stored only in the prompt of the turn.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ FILE_TOOLS = ("files_read", "files_glob", "files_grep", *WRITING)
 
 
 class ChannelAudience(Protocol):
-    """The channels that an agent sees, their readers and their names; agentic.services.discord.channels.Audience. What
-    was learned in one channel may be shown in another if all its readers may read the first."""
+    """The channels that an agent sees, with their readers and names (such as
+    agentic.services.discord.channels.Audience). Text from one channel may be shown in another if everyone who reads the
+    other channel may read the first."""
 
     def may_see(self, here: int) -> Callable[[int], bool]: ...
     def is_open(self, channel_id: int) -> bool: ...
@@ -44,15 +45,14 @@ class ChannelAudience(Protocol):
 
 
 async def run_to_end(change: Callable[[], str]) -> str:
-    """Run a change of the disk in a thread. A cancelled caller waits for its end: nothing is written after an event
-    that counts as done."""
+    """Change files in a thread. A canceled caller waits for the end, so nothing is written after its event is done."""
     work = asyncio.ensure_future(asyncio.to_thread(change))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         await asyncio.wait({work})
         if not work.cancelled():
-            work.exception()  # retrieved, so that asyncio does not log it: the caller is gone
+            work.exception()  # retrieve it, so that asyncio doesn't log it
         raise
 
 
@@ -76,7 +76,7 @@ MayWrite = Callable[[ToolContext], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class MemoryTool:
-    """The memory of the persona in `folder`. `may_write` counts a change and refuses one above the limit."""
+    """Changes the memory of the persona in `folder`. `may_write` counts a change, and returns False at the limit."""
 
     folder: Path
     places: ChannelAudience
@@ -95,7 +95,7 @@ class MemoryTool:
 
     def _change(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         here, text, section = context.channel_id, str(arguments["text"]), str(arguments.get("section") or "")
-        # A turn without a channel only knows what may be shown everywhere.
+        # A turn without a channel knows only text that may be shown everywhere.
         origin = Origin(self.places.origin(here), context.guild_id, context.asked_by) if here else None
         if arguments["action"] == "append":
             append(self.folder, text, origin, section or None)
@@ -108,7 +108,7 @@ class MemoryTool:
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
-DEFAULT_LINES = 200  # read at once
+DEFAULT_LINES = 200
 MAX_LINES = 2_000
 CLOSED = (
     "nothing was written: your folder can be read in every channel, but not everyone can read this one. Use the memory"
@@ -117,22 +117,23 @@ CLOSED = (
 
 _PATH = {"type": "string", "maxLength": MAX_PATH, "description": "relative to your folder, with / between folders"}
 _PATTERN = {"type": "string", "maxLength": MAX_PATTERN, "description": "such as **/*.md; default: all files"}
-_WORDS = {"type": "string", "maxLength": MAX_PATTERN}
 _TEXT = {"type": "string"}
-_FIRST_LINE = {"type": "integer", "minimum": 1}
-_LINES = {"type": "integer", "minimum": 1, "maximum": MAX_LINES}
 _FILE_SPECS = (
     tool_spec(
         "files_read",
         "Read a file in your folder.",
-        {"path": _PATH, "first_line": _FIRST_LINE, "lines": _LINES},
+        {
+            "path": _PATH,
+            "first_line": {"type": "integer", "minimum": 1},
+            "lines": {"type": "integer", "minimum": 1, "maximum": MAX_LINES},
+        },
         ("path",),
     ),
     tool_spec("files_glob", "List the files in your folder.", {"pattern": _PATTERN}),
     tool_spec(
         "files_grep",
         "Find lines with these words in your folder.",
-        {"words": _WORDS, "pattern": _PATTERN},
+        {"words": {"type": "string", "maxLength": MAX_PATTERN}, "pattern": _PATTERN},
         ("words",),
     ),
     tool_spec(
@@ -152,8 +153,7 @@ _FILE_SPECS = (
 
 @dataclass(frozen=True, slots=True)
 class FileTool:
-    """One of these tools, for one agent's folder. `may_share`: whether a channel's messages may be repeated in all
-    others."""
+    """A file tool for an agent's folder. `may_share`: whether a channel's messages may be repeated in all others."""
 
     spec: Tool
     workspace: Workspace
@@ -189,7 +189,6 @@ class FileTool:
 
 
 def file_tools(workspace: Workspace, may_share: Callable[[int], bool]) -> tuple[RunnableTool, ...]:
-    """Return all of them. The caller decides which an agent has."""
     return tuple(FileTool(spec, workspace, may_share) for spec in _FILE_SPECS)
 
 
@@ -218,9 +217,9 @@ NOTHING = "Nothing found. Don't guess what was said."
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Something that was said, or a summary of it. `kind`: message, summary. `name` is the author's, "" of a summary;
-    `people` wrote it. `message_id` is of the message, or of the last one that the summary is made of, `first_id` of the
-    first one."""
+    """A message, or a summary of messages. `kind`: message, summary. `name`: the author's, "" if it's a summary.
+    `people` wrote it. `first_id` and `message_id`: the first and last message of a summary, both the same for a
+    message."""
 
     kind: str
     channel_id: int
@@ -237,8 +236,8 @@ Find = Callable[[str, Callable[[int], bool], int, int], Awaitable[Sequence[Memor
 
 @dataclass(frozen=True, slots=True)
 class RecallTool:
-    """`find` takes a query, a test for channels, the channel of the turn, and the first message of it that the model
-    sees (0 if unknown): from there on it finds nothing there, and nowhere what this agent may not see."""
+    """Finds earlier messages. `find` takes a query, a test for channels, the turn's channel, and the first message in
+    it that the model sees (0 if unknown). It finds neither that message nor later ones in the turn's channel."""
 
     places: ChannelAudience
     find: Find

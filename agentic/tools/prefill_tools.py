@@ -1,16 +1,16 @@
-"""Tools for a model that continues a transcript instead of calling functions. Pure: text in, text out.
+"""Let a model that continues a transcript call tools in its text. All functions are pure.
 
-The tools are described in a message that is in the transcript for this one completion. The model calls one by
+A message describes the tools; it's in the transcript only for this completion. The model calls a tool by writing
 
     <call name="web_search">
     {"query": "the tallest <b>tree</b>"}
     </call>
 
-and the completion stops there: a raw newline before `</call>` cannot be inside a JSON string, so no argument can end a
-call early. Only its JSON decides where a call ends, so `<`, `</call>` and integers of any size are safe. The result is
-appended, each line indented, and the completion continues.
+and the completion stops there. A JSON string can't contain a raw newline, so no argument can contain "\\n</call>" and
+end a call early. Only the JSON decides how far a call goes, so `<`, `</call>`, and integers of any size are safe. The
+result is appended, each line indented, and the completion continues.
 
-Only the text that the model has just written is searched for calls. People's messages are in the prefill, which is not.
+Only text that the model has just written is searched for calls, not the prefill, which has people's messages.
 """
 
 from __future__ import annotations
@@ -48,10 +48,8 @@ arguments:
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """A call in a completion. `before`: the text before it. `text`: the call as written.
-
-    `arguments`: None if unreadable; `problem` says why, in one line.
-    """
+    """A call in a completion. `before`: the text before it. `text`: the call as written. `arguments`: None if they are
+    unreadable; `problem` says why, in one line."""
 
     before: str
     text: str
@@ -61,7 +59,7 @@ class TextCall:
 
 
 def describe(tools: Sequence[Tool], speaker: str = "") -> str:
-    """Return the ephemeral message, without surrounding whitespace."""
+    """Return the message that describes the tools."""
     lines = []
     for tool in tools:
         schema = json.dumps(tool.parameters, ensure_ascii=False, default=dict)
@@ -70,9 +68,9 @@ def describe(tools: Sequence[Tool], speaker: str = "") -> str:
 
 
 def with_description(prefill: str, tools: Sequence[Tool], speaker: str = "") -> str:
-    """Insert the description before the prefill's last line if that is the speaker's label, else before all of it.
+    """Insert the description before the prefill's last line if that is the speaker's label, else before the prefill.
 
-    That does not tear apart a message that is being continued, and the text before the prefill stays unchanged.
+    That doesn't split a message that is being continued.
     """
     text = describe(tools, speaker)
     label = f"{speaker}:"
@@ -84,7 +82,7 @@ def with_description(prefill: str, tools: Sequence[Tool], speaker: str = "") -> 
 
 
 def call_in(completion: str) -> TextCall | None:
-    """Return the first call of a completion. The text after it is ignored: the model cannot know the result yet."""
+    """Return the first call in a completion. The text after it is ignored: the model can't know the result yet."""
     opening = _OPENING.search(completion)
     if opening is None:
         return None
@@ -106,9 +104,9 @@ def call_in(completion: str) -> TextCall | None:
 
 
 def result_text(result: ToolResult, pictures_before: int = 0) -> str:
-    """Return a result to append to its call. No line is at the margin, so none can pose as a speaker or an end.
+    """Return a result to append to its call. All lines of it are indented, so none can pass for a speaker or an end.
 
-    An assistant's message cannot hold pictures, so they are shown before it, after `pictures_before` others.
+    An assistant's message can't contain pictures, so they are shown before it, after `pictures_before` others.
     """
     text = result.text
     for number in range(pictures_before + 1, pictures_before + len(result.pictures) + 1):
@@ -120,12 +118,12 @@ def result_text(result: ToolResult, pictures_before: int = 0) -> str:
 
 
 def continued_prefill(prefill: str, call: TextCall, result: ToolResult, pictures_before: int = 0) -> str:
-    """Return the text to continue from, without trailing whitespace, which some providers refuse."""
+    """Return the text to continue from, without trailing whitespace, which some providers reject."""
     return f"{prefill}{call.before}{call.text}{CALL_STOP}\n{result_text(result, pictures_before)}"
 
 
 def visible(text: str) -> str:
-    """Return the part of a growing completion that is certainly an answer: no call and no beginning of one."""
+    """Return the part of a growing completion before any call, or before an end that may become a call."""
     opening = _OPENING.search(text)
     if opening is not None:
         return text[: opening.start()]

@@ -1,8 +1,7 @@
-"""Private details of people, removed from a query before a search engine gets it.
+"""Remove people's private details from a query before a search engine gets and stores it.
 
-A query leaves the machine and is kept by strangers, so private details are removed first. It is a net for what a model
-or a person let slip; a name without one of the shapes below stays. So does a street address that the person asks about,
-unless they say that it is their own.
+This catches details that a model or a person included by mistake, if they have one of the shapes below. Names stay. A
+street address that the person asks about stays too, unless the person says that it's their own.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _DOT = r"\s?[\[(]\s?(?:dot|\.)\s?[\])]\s?"
 _SEPARATOR = r"[ \u00a0().\-/]"
 _STREET = r"street|st\.|avenue|ave\.?|road|rd\.|lane|boulevard|blvd\.?|drive|square|terrace|court|crescent|highway"
 _NO_ADDRESS = r"(?:food|art|artists?|style|view|fighter|wear|photo\w*|map|trip|test|race|games?)\b"
-_NO_STREET_WORD = (  # if one of these words is between a number and a street's name, the number isn't that of a house
+_NO_STREET_WORD = (  # a number followed by one of these words isn't a house number
     r"(?:of|the|an?|in|on|at|about|for|from|to|and|with|best|top|most|famous|things?|facts?|songs?|years?|hours?|days?"
     r"|min(?:utes?)?|miles?|km|people)\b"
 )
@@ -58,8 +57,8 @@ _STREETS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _STREET_WORD = re.compile(rf"\A(?:{_STREET})\Z|(?:{_STREET_ENDING})\Z", re.IGNORECASE)
-MAX_ASKED = 8000  # characters of what a person wrote that are looked through
-NEAR = 50  # characters before and after an address, in which a person may say that it is theirs
+MAX_ASKED = 8000  # characters of the person's messages that are searched for an address
+NEAR = 50  # characters before and after an address that may say that it's the person's own
 _LIVING = r"(?:lives?|living|lived|resides?|stays?|staying|moved|grew[ ]up|sleep)"
 _PLACE = r"(?:address|home|house|flat|apartment|place|room|hotel|office|school|door|street)"
 _OWN = re.compile(
@@ -82,8 +81,8 @@ _WORD = re.compile(r"\w")
 
 
 def without_private(query: str, redact: Redact = str, *, asked: str = "") -> str:
-    """The query on one line without private details; "" if no word is left. `redact` removes known secrets, and
-    writes [redacted] for each. `asked`: what the person wrote, whose street addresses may be searched for."""
+    """Return the query on one line without private details; "" if no word is left. `redact` replaces known secrets
+    with [redacted]. `asked`: the person's messages; street addresses in them may stay."""
     text = _REDACTED.sub(_GONE, redact(_on_one_line(query)))
     text = _SHAPES.sub(_GONE, text)
     words = _on_one_line(asked[-MAX_ASKED:])
@@ -97,13 +96,13 @@ def _on_one_line(text: str) -> str:
     seen = []
     for char in unicodedata.normalize("NFKC", text):
         if char in "\n\t" or unicodedata.category(char) not in _NOT_SEEN:
-            digit = unicodedata.decimal(char, None)  # of any script: people dial them alike
+            digit = unicodedata.decimal(char, None)  # a digit of any script, for example in a phone number
             seen.append(char if digit is None else str(digit))
     return " ".join("".join(seen).split())
 
 
 def _is_asked_about(address: str, asked: str) -> bool:
-    """Whether a person named this address, perhaps with another word for "street", and never as their own."""
+    """Whether the person's messages name this address, with any word for "street", and never as the person's own."""
     names = ((word, _STREET_WORD.sub("", word)) for word in address.split())
     spelled = r"\W+".join(re.escape(name) + (r"\w+\.?" if name != word else "") for word, name in names)
     places = [match.span() for match in re.finditer(rf"(?<!\w){spelled}(?!\w)", asked, re.IGNORECASE)]
@@ -112,14 +111,14 @@ def _is_asked_about(address: str, asked: str) -> bool:
 
 
 def _is_plain_number(text: str) -> bool:
-    """Whether a run of digits is a date, several years, or a plain number: not one of a phone or a card."""
+    """Whether a run of digits is a date, several years, or a plain number, and not a phone or card number."""
     digits = re.sub(r"\D", "", text)
     if _YEARS.fullmatch(text):
         return True
     if 13 <= len(digits) <= 19:
         doubled = (int(digit) * (2 if place % 2 else 1) for place, digit in enumerate(reversed(digits)))
         if sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0:
-            return False  # they end in the check digit of payment cards
+            return False  # the last digit is the check digit of a payment card
     if _DATE.match(text):
         return True
     return not digits.startswith("0")

@@ -1,12 +1,12 @@
-"""The interface of a tool, and the tools of one turn.
+"""Define the interface of a tool, and the tools of a turn.
 
-A tool has a description that the model reads, and a function that runs a call. Its output is data. It may come from a
-page, a file or another program, so nothing in it is an instruction, names a speaker or changes a setting. The loop says
-so to the model (loop.py), and call_runner.py limits its size.
+A tool has a description for the model, and a function that runs a call. Its output is data, perhaps from a page, a
+file, or another program, so nothing in it is an instruction, names a speaker, or changes a setting. loop.py tells the
+model so, and call_runner.py limits the size.
 
-The tools of a turn are in a stable order, because they are in the cached part of a prompt. Patterns that choose among
-them are those of a shell (`*`, `?`, `[ab]`), case-sensitive. One that begins with `!` removes names that earlier
-patterns gave.
+A turn's tools have a stable order, because they are in the cached part of a prompt. Patterns select tools by name, as
+in a shell (`*`, `?`, `[ab]`), case-sensitively. A pattern that begins with `!` removes names that earlier patterns
+selected.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, Protocol
 from agentic.llm.types import Picture, Tool
 
 WEB_FETCH = "web_fetch"
-WEB_SEARCH = "web_search"  # providers offer the same under other names
-# The names of functions that every provider accepts.
+WEB_SEARCH = "web_search"  # models that search by themselves don't get it
+# Function names that every provider accepts.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -30,11 +30,10 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 class ToolContext:
     """The turn that a tool runs in.
 
-    `asked_by`: the user id of the person whom the turn answers or who caused it, None if there is none. `asked`: what
-    this person wrote lately. `deadline`: in unix seconds.
-    `after_message_id`: the newest message that the model has seen; later contexts show the results after it.
-    `first_message_id`: the oldest one, 0 if unknown. `fit` scales a picture for the model and returns None if that
-    fails.
+    `asked_by`: the user id of the person whom the turn answers or who caused it, or None. `asked`: the person's latest
+    messages. `deadline`: in unix seconds. `after_message_id`: the newest message that the model has seen; later
+    contexts show the tool's results after it. `first_message_id`: the oldest message that the model sees, 0 if unknown.
+    `fit` scales a picture for the model, and returns None if that fails.
     """
 
     agent: str
@@ -51,11 +50,10 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The output of a call. If `is_error`, the text is one line, without paths, keys or tracebacks.
+    """The output of a call. If `is_error`, the text is one line, without paths, keys, or tracebacks.
 
-    `ends_turn`: do not ask the model again, because it chose to be silent or its call said everything. `was_refused`:
-    the call was not made and brought nothing new. `people` are those whose words it has, `messages` the ids of messages
-    that it quotes.
+    `ends_turn`: don't ask the model again, because it chose silence or its call is the whole answer. `was_refused`: the
+    call wasn't made. `people`: whose words the output contains. `messages`: the ids of the messages that it quotes.
     """
 
     text: str
@@ -80,7 +78,7 @@ class RunnableTool(Protocol):
     def spec(self) -> Tool: ...
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """Run a call. Raises nothing but CancelledError, and obeys that one; errors are outputs."""
+        """Run a call. Errors are returned as outputs; only CancelledError is raised."""
 
 
 def tool_spec(name: str, description: str, properties: Mapping[str, Any], required: Sequence[str] = ()) -> Tool:
@@ -94,7 +92,8 @@ Toolbox = Mapping[str, RunnableTool]
 
 
 def collect_tools(tools: Iterable[RunnableTool]) -> tuple[Toolbox, list[str]]:
-    """Return the valid tools, the first of each name, and one line for each of the others."""
+    """Return the tools with valid and unique names, and a line for each other tool. Of equal names the first is
+    used."""
     found: dict[str, RunnableTool] = {}
     problems = []
     for tool in tools:
@@ -112,7 +111,7 @@ def specs_of(box: Toolbox) -> tuple[Tool, ...]:
     return tuple(tool.spec for tool in box.values())
 
 
-@lru_cache(maxsize=4096)  # every turn asks for the same few
+@lru_cache(maxsize=4096)  # every turn asks for the same few names
 def is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
     """Whether the last pattern that matches the name allows it."""
     matching = (pattern for pattern in reversed(patterns) if fnmatchcase(name, pattern.removeprefix("!")))

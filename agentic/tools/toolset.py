@@ -1,9 +1,9 @@
-"""All tools of an installation: built in, from the owner's MCP servers, and the log of their use.
+"""Collect all tools of an installation: the built-in tools, and tools of the owner's MCP servers.
 
     ALLOWED_TOOLS > the servers' own lists (config/mcp.yaml) > the option `tools` of an agent in a channel
 
-Each level only removes tools from the one before. agentic.runtime opens one Toolset for all agents of a process; the
-tools of a turn are looked up for each turn, because servers come and go.
+Each level can only remove tools that the level before allows. agentic.runtime opens one Toolset for all agents of a
+process. Each turn looks up its tools, because servers start and end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from agentic.tools.web_search import (
     ddgs_text,
 )
 
-NAMES = ("web_search", "web_fetch")
 MAX_BOXES = 500
 
 Own = Callable[[], Sequence[RunnableTool]]
@@ -46,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Keyless:
-    """The searches without a key: those of the ddgs package, or doubles."""
+    """Searches that need no key: functions of the ddgs package, or test doubles."""
 
     text: Search = ddgs_text
     images: Search = ddgs_images
@@ -66,11 +65,11 @@ async def built_in_tools(
     clock: Callable[[], float] = time.time,
     redact: Redact = str,
 ) -> AsyncIterator[tuple[Sequence[RunnableTool], PictureSearch | None]]:
-    """Open the tools, and the search for pictures; None if nothing may be asked without a key.
+    """Yield the built-in tools, and the search for pictures, which is None without `keyless`.
 
-    `search_keys`: engine → key, asked in this order over `session`, then `keyless`; `search_bases`: other addresses of
-    engines. `pages` reads addresses; `redact` removes secrets from queries. Raises ValueError for the key of an unknown
-    engine.
+    `search_keys`: engine → key. These engines are asked in order over `session`, then `keyless`. `search_bases`: other
+    addresses for engines. `pages` fetches pages. `redact` removes secrets from queries. Raises ValueError if an engine
+    is unknown.
     """
     unknown = search_keys.keys() - ENGINES.keys()
     if unknown:
@@ -89,8 +88,8 @@ async def built_in_tools(
 
 @dataclass(slots=True)
 class Toolset:
-    """`allowed`: the patterns of ALLOWED_TOOLS; `allowed_of`: those of single agents. An agent has only tools that
-    match. `pictures` looks for a picture beside a search; None if it may not."""
+    """The tools of a process. `allowed`: the patterns of ALLOWED_TOOLS, for agents without patterns in `allowed_of`.
+    `pictures` finds a picture for an answer with a search; None if it's off."""
 
     built_in: Sequence[RunnableTool]
     servers: McpServers
@@ -99,15 +98,15 @@ class Toolset:
     allowed_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pictures: PictureSearch | None = None
     _reported: set[str] = field(default_factory=set)
-    # Each with the tools that it was made from.
+    # Each box with the tools that it was made from.
     _boxes: dict[tuple[str, tuple[str, ...], bool], tuple[Sequence[RunnableTool], Toolbox]] = field(
         default_factory=dict
     )
 
     def toolbox(self, agent: str, patterns: tuple[str, ...], searches: bool, own: Own = tuple) -> Toolbox:
-        """Return the agent's tools at this moment whose names match `patterns`, the channel's option `tools`.
+        """Return the agent's current tools whose names match `patterns`, the option `tools` in the channel.
 
-        `searches`: its model searches the web by itself. `own` returns the tools made for this agent.
+        `searches`: the agent's model searches the web by itself. `own` returns tools made for this agent.
         """
         tools = (*self.built_in, *own(), *self.servers.tools_for(agent))
         key = (agent, patterns, searches)
@@ -129,7 +128,7 @@ class Toolset:
         return is_allowed(name, self.allowed_of.get(agent, self.allowed))
 
     def names(self, agent: str) -> tuple[str, ...]:
-        """Return the names of all tools that the agent may use, as far as the servers are running."""
+        """Return the names of all tools that the agent may use, including tools of servers that have started."""
         tools = (*self.built_in, *self.servers.tools_for(agent))
         return tuple(self._known(agent, tools))
 
@@ -138,5 +137,5 @@ class Toolset:
         for problem in problems:
             if problem not in self._reported:
                 self._reported.add(problem)
-                log.warning("skipped a tool: %s", problem)
+                log.warning("loading a tool failed: %s; it is skipped", problem)
         return {name: tool for name, tool in box.items() if self.allows(agent, name)}

@@ -1,7 +1,7 @@
-"""web_fetch: a public page as readable text, in pieces.
+"""Give models the tool web_fetch: a public page as readable text, in pieces.
 
-The address comes from a model, which may have it from anybody, so only the fetcher that checks addresses is used
-(agentic/net/fetch.py). A fetched page is cached for some minutes, so that reading the next piece costs nothing.
+The address comes from a model, which may have it from anyone, so pages are fetched only by the fetcher that checks
+addresses (agentic/net/fetch.py). A page is cached for ten minutes, so the next piece doesn't need another download.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from agentic.net.images import as_picture, media_type_of
 from agentic.net.page_text import HTML, media_type, page_text, readable_page
 from agentic.tools.tool import WEB_FETCH, ToolContext, ToolOutput, tool_spec
 
-MAX_HTML = 1_000_000  # characters of a page's source that are looked at
+MAX_HTML = 1_000_000  # characters of a page's source that are read
 KEPT_PAGES = 32
-KEPT_CHARACTERS = 500_000  # of one page
+KEPT_CHARACTERS = 500_000  # of a page
 KEPT_SECONDS = 600.0
 
 SPEC = tool_spec(
@@ -46,7 +46,7 @@ class _CachedPage:
 
 @dataclass(slots=True)
 class WebFetch:
-    """`clock` is in seconds; `characters`: the size of a piece."""
+    """`clock`: in seconds. `characters`: the size of a piece."""
 
     fetcher: PublicFetcher
     clock: Callable[[], float]
@@ -74,7 +74,7 @@ class WebFetch:
         if offset >= whole:
             return ToolOutput.failed(f"the page has only {whole} characters")
         end = min(whole, offset + self.characters)
-        if end < whole:  # between lines, if a line ends in the second half of the piece
+        if end < whole:  # cut between lines, if a line ends in the second half of the piece
             end = page.text.rfind("\n", offset + self.characters // 2, end) + 1 or end
         head = f"address: {page.address}\n" + (f"title: {page.title}\n" if page.title else "")
         more = f"; read on with offset {end}" if end < whole else ""
@@ -84,7 +84,7 @@ class WebFetch:
 
 
 def _read(found: Downloaded) -> _CachedPage:
-    """Parse a download. Takes long, so it runs in a thread."""
+    """Parse a download. It may take long, so call it in a thread."""
     address = str(found.address)
     if media_type_of(found.data) is not None:
         return _CachedPage(address=address, picture=as_picture(found.data))

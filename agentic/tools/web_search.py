@@ -1,9 +1,9 @@
-"""Searches of the web: web_search for models without a search of their own, and pictures that fit a query.
+"""Search the web: web_search for models without a search of their own, and pictures that fit a query.
 
-web_search asks engines in order until one finds something: some with a key, then ddgs without one. An engine that
-refuses is skipped for a while. Results are cached, and equal searches wait for the first: several bots search for the
-same thing in the same conversation. A key is sent in a header, never in an address, and redirects are not followed, so
-that no other server sees it. A query leaves the machine without private details (private_details.py).
+web_search asks engines in order until one finds something: engines with a key, then ddgs, which needs no key. An engine
+that rejects a search is skipped for two minutes. Results are cached, and equal searches wait for the first, because
+several bots in a conversation search for the same thing. Keys are sent in headers, not in addresses, and redirects
+aren't followed, so no other server sees a key. Private details are removed from queries (private_details.py).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ DEFAULT_COUNT = 6
 MAX_COUNT = 10
 MAX_QUERY = 400
 MAX_PICTURE_QUERY = 200
-PICTURE_COUNT = 8  # pictures that are asked for
-MAX_PICTURES_TRIED = 4  # of them
+PICTURE_COUNT = 8  # pictures to search for
+MAX_PICTURES_TRIED = 4  # found pictures to download, until one is usable
 NO_QUERY = "without private details, nothing is left of the query"
 
 Search = Callable[[str, int, float], list[dict[str, Any]]]  # query, count, seconds
@@ -68,7 +68,7 @@ class SearchResult:
 
 
 class SearchFailed(Exception):
-    """An engine failed. `reason`: one short line without keys. `rests`: do not ask this engine for a while."""
+    """A search engine failed. `reason`: one short line without keys. `rests`: don't ask this engine for a while."""
 
     def __init__(self, reason: str, *, rests: bool = False) -> None:
         super().__init__(reason)
@@ -80,13 +80,13 @@ class SearchEngine(Protocol):
     def name(self) -> str: ...
 
     async def search(self, query: str, count: int) -> list[SearchResult]:
-        """Return at most `count` pages, best first, [] if there are none. Raises SearchFailed and nothing else."""
+        """Return at most `count` pages, best first. Raises only SearchFailed."""
         ...
 
 
 @dataclass(slots=True)
 class WebSearch:
-    """`engines` in the order in which they are asked; `clock` in seconds; `redact` removes secrets from queries."""
+    """`engines`: in the order to ask them. `clock`: in seconds. `redact` removes secrets from queries."""
 
     engines: Sequence[SearchEngine]
     clock: Callable[[], float]
@@ -116,8 +116,7 @@ class WebSearch:
         return ToolOutput("\n\n".join(shown) or "Nothing found.")
 
     async def _search(self, query: str, count: int) -> list[SearchResult]:
-        """Ask the engines that are not being skipped, or all if all are. Raises SearchFailed with every engine's
-        reason."""
+        """Ask the engines in order, without those that rest, unless all do. Raises SearchFailed with all reasons."""
         awake = [engine for engine in self.engines if self._rests_until.get(engine.name, 0.0) <= self.clock()]
         reasons = []
         found: list[SearchResult] | None = None
@@ -125,19 +124,19 @@ class WebSearch:
             try:
                 found = await engine.search(query, count)
             except SearchFailed as failed:
-                log.info("web_search: %s", failed.reason)
+                log.info("web_search failed: %s", failed.reason)
                 reasons.append(failed.reason)
                 if failed.rests:
                     self._rests_until[engine.name] = self.clock() + REST_SECONDS
             if found:
                 break
         if found is None:
-            raise SearchFailed("; ".join(reasons) or "no engine is set up")
+            raise SearchFailed("; ".join(reasons))
         return found
 
 
 def pages_in(output: str) -> list[Source]:
-    """Return the pages that an output of `WebSearch.execute` shows, best first."""
+    """Return the pages in an output of `WebSearch.execute`, best first."""
     return [Source(match["title"], match["url"]) for match in _SHOWN.finditer(output)]
 
 
@@ -147,7 +146,7 @@ def pages_in(output: str) -> list[Source]:
 
 @dataclass(frozen=True, slots=True)
 class _Api:
-    """The API of an engine. `results`: path of the list in its answer. `snippet`: keys to try, in order."""
+    """The API of an engine. `results`: the path of the list in its answer. `snippet`: keys to try, in order."""
 
     base: str
     path: str
@@ -190,7 +189,7 @@ ENGINES: Mapping[str, _Api] = {
 
 @dataclass(frozen=True, slots=True)
 class KeyedEngine:
-    """One of ENGINES. `base` replaces its own address; `timeout` is in seconds."""
+    """A search engine of ENGINES. `base` replaces its address. `timeout`: in seconds."""
 
     name: str
     key: str = field(repr=False)
@@ -226,17 +225,14 @@ class KeyedEngine:
 
 
 def ddgs_text(query: str, count: int, seconds: float) -> list[dict[str, Any]]:
-    """Search with the ddgs package. Blocks; raises what ddgs raises."""
-    from ddgs import DDGS  # here, since it loads several engines and lxml, and not every process searches
+    """Search with the ddgs package. Blocks; raises the errors of ddgs."""
+    from ddgs import DDGS  # imported here: it loads several engines and lxml, which not every process needs
 
     return DDGS(timeout=max(1, int(seconds))).text(query, max_results=count)
 
 
 def ddgs_images(query: str, count: int, seconds: float) -> list[dict[str, Any]]:
-    """Search for pictures with the ddgs package.
-
-    DuckDuckGo alone is asked, since ddgs's other engine for pictures ignores that explicit ones are not wanted.
-    """
+    """Search for pictures with the ddgs package, only at DuckDuckGo: its other engine ignores `safesearch`."""
     from ddgs import DDGS
 
     found = DDGS(timeout=max(1, int(seconds))).images(query, safesearch="on", backend="duckduckgo", max_results=count)
@@ -244,10 +240,8 @@ def ddgs_images(query: str, count: int, seconds: float) -> list[dict[str, Any]]:
 
 
 class _Ddgs:
-    """ddgs: no key, but often refused. Its calls block, so they have two threads of their own.
-
-    A thread cannot be cancelled: an abandoned one runs until its own timeout.
-    """
+    """Calls ddgs, which needs no key but is often rejected. It blocks, so it has two threads of its own. A thread
+    can't be canceled: it runs until the timeout of ddgs, even if nobody waits for it."""
 
     name = "ddgs"
 
@@ -259,7 +253,7 @@ class _Ddgs:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, query: str, count: int, seconds: float) -> list[dict[str, Any]]:
-        """Return what was found. Raises SearchFailed, and TimeoutError after that many seconds."""
+        """Return the items found. Raises SearchFailed, and TimeoutError after `seconds`."""
         asked = asyncio.get_running_loop().run_in_executor(
             self._threads, self._blocking_search, query, count, self._timeout
         )
@@ -269,7 +263,7 @@ class _Ddgs:
         except TimeoutError:
             raise
         except Exception as error:
-            # ddgs raises what its engines raise; only the words of an error say that nothing was found.
+            # ddgs raises the errors of its engines. Only their text shows that nothing was found.
             if "no results" in str(error).lower():
                 return []
             raise SearchFailed("ddgs failed", rests=True) from error
@@ -307,7 +301,7 @@ def _plain(text: str) -> str:
 
 
 class PictureSearch(_Ddgs):
-    """Finds pictures. `timeout`: seconds for the engine; the whole takes twice as long at most. `clock` is in
+    """Finds pictures. `timeout`: seconds for the engine; a whole search takes at most twice as long. `clock`: in
     seconds."""
 
     def __init__(
@@ -325,7 +319,7 @@ class PictureSearch(_Ddgs):
         self._rests_until = 0.0
 
     async def find(self, query: str) -> Picture | None:
-        """Return a picture for the query; None if there is none in time. Raises nothing but CancelledError."""
+        """Return a picture for the query; None if none is found in time. Raises only CancelledError."""
         asked = without_private(query, self._redact, asked=query)[:MAX_PICTURE_QUERY].strip()
         if not asked or self._clock() < self._rests_until:
             return None
@@ -336,16 +330,17 @@ class PictureSearch(_Ddgs):
                         found = await self._pages.fetch_page(address)
                         return await asyncio.to_thread(as_picture, found.data)
                     except FetchRefused as refused:
-                        log.debug("a found picture was not taken: %s", refused.reason)
+                        log.debug("loading a found picture failed: %s", refused.reason)
         except TimeoutError:
-            log.info("a picture search took too long, the answer has no picture")
+            log.info("a picture search took too long; the answer has no picture")
         except SearchFailed as failed:
-            log.info("ddgs found no pictures, it rests for %.0f s: %s", REST_SECONDS, type(failed.__cause__).__name__)
+            error = type(failed.__cause__).__name__
+            log.info("searching for pictures failed: %s; no more searches for %.0f s", error, REST_SECONDS)
             self._rests_until = self._clock() + REST_SECONDS
         return None
 
     async def _addresses(self, query: str) -> list[str]:
-        """Return the addresses in an answer, https ones first; a result of another shape is left out."""
+        """Return the addresses of found pictures, https first."""
         key = query.casefold()
         known = self._kept.get(key)
         if known is None:

@@ -103,9 +103,9 @@ async def test_the_same_call_twice_in_one_answer_runs_once_and_both_get_the_resu
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        (call("nothing"), "there is no such tool; the tools are: fail, look"),
-        (call("look", at=1), "the arguments do not fit: at must be string"),
-        (call("look"), "the arguments do not fit: at is missing"),
+        (call("nothing"), "unknown tool; the tools are: fail, look"),
+        (call("look", at=1), "invalid arguments: at must be string"),
+        (call("look"), "invalid arguments: at is missing"),
         (call("fail"), "the tool failed"),
     ],
 )
@@ -128,7 +128,7 @@ async def test_arguments_that_cannot_be_written_as_json_are_an_error_and_nothing
     tool = FakeTool("look", lambda _: "seen")
     await run(model, tool)
     texts = [result.text for result in model.prompts[1].rounds[0].results]
-    assert texts[0] == "the arguments do not fit: the arguments are not one JSON object"
+    assert texts[0] == "invalid arguments: the arguments are not one JSON object"
     assert tool.ran == []
 
 
@@ -143,7 +143,7 @@ async def test_a_tool_that_takes_too_long_is_given_up():
 
     model = FakeModel([call("hang")], "done")
     await run(model, FakeTool("hang", hang), limits=LoopLimits(call_seconds=0.01))
-    assert model.prompts[1].rounds[0].results[0].text == "it took too long, over 0 s"
+    assert model.prompts[1].rounds[0].results[0].text == "the tool took longer than 0 s"
     assert ended == [True]
 
 
@@ -310,7 +310,7 @@ async def test_results_are_cut_and_cleaned_and_bounded_in_pictures():
     (result,) = model.prompts[1].rounds[0].results
     assert result.text == (
         "a\ufffdb\ufffdcccccc\n[cut here; it has 104 characters]\n"
-        "[3 of 5 pictures left out: too many, too large or broken]"
+        "[3 of 5 pictures left out: too many, too large, or broken]"
     )
     assert result.pictures == (small, small)
 

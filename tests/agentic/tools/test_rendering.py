@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.tools.call_log import ToolRecord, posts, readable, record_text, unrolled
+from agentic.tools.call_log import ToolRecord, posts, readable, record_text, unroll
 
 
 def record(arguments=None, output=None, name="look", **more):
@@ -42,7 +42,7 @@ def record(arguments=None, output=None, name="look", **more):
     ],
 )
 def test_json_is_unrolled_to_lines_of_key_and_value(value, text):
-    assert unrolled(value) == text
+    assert unroll(value) == text
 
 
 def test_a_result_that_is_json_is_unrolled_and_its_numbers_stay_as_they_were_written():
@@ -56,7 +56,7 @@ def test_endless_nesting_ends():
     deep: object = 1
     for _ in range(50):
         deep = {"a": [deep]}
-    assert unrolled(deep).endswith("…")
+    assert unroll(deep).endswith("…")
 
 
 def test_a_call_is_shown_first_and_its_result_below_it():
@@ -100,4 +100,4 @@ def test_lines_of_a_result_cannot_pose_as_another_head():
 
 
 def test_what_cannot_be_shown_as_json_is_shown_as_words():
-    assert unrolled({"at": json}) == f'at: "{json}"'
+    assert unroll({"at": json}) == f'at: "{json}"'

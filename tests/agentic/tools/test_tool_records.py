@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.tools.call_log import ToolRecord, ToolRecords, decoded, encoded
+from agentic.tools.call_log import ToolRecord, ToolRecords, decode_record, encode_record
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp()
 
@@ -106,7 +106,7 @@ async def test_nothing_is_lost_at_the_end_however_slow_the_disk_is_and_the_loop_
     for number in range(50):
         records.add(record(number))
     free.set()
-    await records.aclose()
+    await records.__aexit__()
     (path,) = tmp_path.rglob("*.jsonl")
     assert lines(path) == [f"t{number}:1" for number in range(50)]
     assert threading.get_ident() not in threads
@@ -117,16 +117,16 @@ async def test_a_disk_that_takes_nothing_is_told_and_memory_goes_on(tmp_path, ca
     (tmp_path / "file").write_text("")
     records = ToolRecords(tmp_path / "file" / "tools")
     records.add(record())
-    await records.aclose()
+    await records.__aexit__()
     assert records.for_channel("claude", 7) == (record(),)
-    assert "not written" in caplog.text
+    assert "writing a tool record failed" in caplog.text
 
 
 async def test_an_agents_key_is_no_path(tmp_path, caplog):
     async with ToolRecords(tmp_path / "tools") as records:
         records.add(record(agent="../../out"))
     assert list(tmp_path.rglob("*.jsonl")) == []
-    assert "not written" in caplog.text
+    assert "writing a tool record failed" in caplog.text
 
 
 async def test_what_lies_before_the_oldest_message_leaves_memory_and_stays_on_the_disk(tmp_path):
@@ -201,28 +201,28 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 @given(TEXTS, st.dictionaries(TEXTS, st.integers(-(10**30), 10**30) | TEXTS | st.lists(TEXTS)))
 def test_a_record_is_one_line_and_comes_back_as_it_was(output, arguments):
     original = record(output=output, arguments=arguments)
-    line = encoded(original).encode()
+    line = encode_record(original).encode()
     assert b"\n" not in line
-    assert decoded(line) == original
+    assert decode_record(line) == original
 
 
 @pytest.mark.parametrize(
     "line",
-    ["", "[]", "null", "{}", '{"id": 1}', encoded(record())[:-5], "\xff", "[" * 100_000],
+    ["", "[]", "null", "{}", '{"id": 1}', encode_record(record())[:-5], "\xff", "[" * 100_000],
 )
 def test_a_line_of_another_kind_is_none(line):
-    assert decoded(line) is None
+    assert decode_record(line) is None
 
 
 def test_what_a_later_version_adds_does_not_hide_a_record():
-    line = json.dumps(json.loads(encoded(record())) | {"more": 1})
-    assert decoded(line) == record()
-    without = {name: value for name, value in json.loads(encoded(record())).items() if name != "asked_by"}
-    assert decoded(json.dumps(without)) == replace(record(), asked_by=None)
+    line = json.dumps(json.loads(encode_record(record())) | {"more": 1})
+    assert decode_record(line) == record()
+    without = {name: value for name, value in json.loads(encode_record(record())).items() if name != "asked_by"}
+    assert decode_record(json.dumps(without)) == replace(record(), asked_by=None)
 
 
 def test_half_a_character_does_not_stop_a_record():
-    assert decoded(encoded(record(output="a\ud800"))) == record(output="a?")
+    assert decode_record(encode_record(record(output="a\ud800"))) == record(output="a?")
 
 
 @pytest.mark.promise(76)

@@ -88,7 +88,7 @@ async def test_the_options_narrow_the_tools_and_set_their_depth(stage):
     first, last = (prompt for prompt, _ in scene.cog.asked)
     assert [tool.name for tool in first.tools] == ["clock"]
     assert last.tools == ()
-    assert "there is no such tool" in last.text
+    assert "unknown tool" in last.text
 
 
 async def test_a_depth_of_none_switches_them_off(stage):
