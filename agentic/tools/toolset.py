@@ -36,6 +36,7 @@ from agentic.tools.web_search import (
     ddgs_text,
 )
 
+NAMES = ("web_search", "web_fetch")
 MAX_BOXES = 500
 
 Own = Callable[[], Sequence[RunnableTool]]

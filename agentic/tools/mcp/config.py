@@ -1,9 +1,8 @@
 """Read the owner's MCP servers from config/mcp.yaml (an example is beside it).
 
-A server is a program of the owner's choice that runs with the owner's rights, so nothing else may name one: no pin, no
-persona, no message. Secrets stay in the settings: `${NAME}` in a value of `env` or `headers`, or in `url`, is replaced
-by that setting. An invalid entry is skipped and reported with the file, the line and the problem, never the value; the
-other servers run.
+A server is a program that runs with the owner's rights, so only the owner can add one, in this file: no pin, persona,
+or message can. Secrets stay in the settings, which replace `${NAME}` in values of `env` and `headers`, and in `url`.
+An invalid entry is skipped and reported with the file, line, and problem, never the value. The other servers run.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from agentic.tools.tool import is_allowed
 
-# No "__" and no "_" at the end: `server__tool` then names one tool of one server (servers.py).
+# No "__" and no "_" at the end, so that `server__tool` is unambiguous (servers.py).
 _NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 _MAX_NAME = 24
 _SETTING = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_MIN_SECRET = 6  # characters; a shorter one would also match ordinary words
+_MIN_SECRET = 6  # characters; a shorter secret might also match ordinary words
 
 Place = tuple[str | int, ...]
 
 
 class ServerConfig(BaseModel):
-    """One server: a `command` that speaks MCP over its standard input and output, or the `url` of one over HTTP.
+    """A server: a `command` that speaks MCP over its standard input and output, or the `url` of a server over HTTP.
 
-    `tools`: patterns of its own tools' names. `agents`: patterns of the agents that may use it. The last pattern that
-    matches counts, and `!` excludes. Times are in seconds: for a start with its first list of tools, and for one call.
+    `tools`: patterns for the names of its tools. `agents`: patterns for the agents that may use it. The last matching
+    pattern decides, and `!` excludes. `start_seconds`: to start and list its tools. `call_seconds`: for a call.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -49,13 +48,13 @@ class ServerConfig(BaseModel):
     start_seconds: float = Field(30.0, ge=1, le=300)
     call_seconds: float = Field(30.0, ge=1, le=600)
     enabled: bool = True
-    _secrets: frozenset[str] = PrivateAttr(frozenset())  # the settings in its values: never logged
+    _secrets: frozenset[str] = PrivateAttr(frozenset())  # the settings in its values, which are never logged
 
     @field_validator("name")
     @classmethod
     def _is_a_name(cls, name: str) -> str:
         if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
-            raise ValueError(f"a server's name has a-z, 0-9 and single - or _, at most {_MAX_NAME} characters")
+            raise ValueError(f"a server's name has a-z, 0-9, and single - or _, at most {_MAX_NAME} characters")
         return name
 
     @field_validator("url")
@@ -64,7 +63,7 @@ class ServerConfig(BaseModel):
         if url is not None:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError("not an address that begins with http:// or https://")
+                raise ValueError("the address must begin with http:// or https://")
         return url
 
     @field_validator("command", "args", "env", "headers")
@@ -79,15 +78,15 @@ class ServerConfig(BaseModel):
     @model_validator(mode="after")
     def _is_one_kind(self) -> ServerConfig:
         if (self.command is None) == (self.url is None):
-            raise ValueError("a server has either a command or a url")
+            raise ValueError("a server needs either a command or a url")
         kind, others = ("command", ("headers",)) if self.command is not None else ("url", ("args", "env", "cwd"))
         for field in others:
             if field in self.model_fields_set:
-                raise ValueError(f"{field} has no meaning beside a {kind}")
+                raise ValueError(f"{field} can't be combined with a {kind}")
         return self
 
     def redacted(self, text: str) -> str:
-        """Replace the settings that are in its values."""
+        """Replace secrets from the server's values."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "[redacted]")
         return text
@@ -97,9 +96,9 @@ class ServerConfig(BaseModel):
 
 
 def read_servers(path: Path, settings: Mapping[str, str]) -> tuple[tuple[ServerConfig, ...], list[str]]:
-    """Return the valid servers that are switched on, and one line for each invalid one.
+    """Return the valid and enabled servers, and a line for each problem. Without a file there are no servers.
 
-    `settings`: the names and values that `${NAME}` may use. Without a file there are no servers.
+    `settings`: names and values for `${NAME}`.
     """
     if not path.is_file():
         return (), []
@@ -108,7 +107,7 @@ def read_servers(path: Path, settings: Mapping[str, str]) -> tuple[tuple[ServerC
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         content = yaml.safe_load(text)
     except OSError as error:
-        return (), [f"{path}: cannot be read ({error.strerror or error})"]
+        return (), [f"{path}: can't be read ({error.strerror or error})"]
     except UnicodeDecodeError:
         return (), [f"{path}: not UTF-8 text"]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -130,13 +129,13 @@ class _ConfigReader:
         if content is None or (isinstance(content, dict) and content == {"servers": None}):
             return (), []
         if not isinstance(content, dict) or not isinstance(entries, dict):
-            self._add((), "expected a mapping with the one key `servers`, which maps names to servers")
+            self._add((), "expected a mapping with only the key `servers`, which maps names to servers")
             return (), self._problems
         for key in content.keys() - {"servers"}:
-            self._add((key,), "unknown key; the only one is `servers`")
+            self._add((key,), "unknown key; only `servers` is known")
         twice = {place for place in self._doubled if place[:1] == ("servers",)}
         for place in sorted(twice, key=str):
-            self._add(place, "is given twice")
+            self._add(place, "duplicate key")
         if ("servers",) in twice:
             return (), self._problems
         wrong = {place[1] for place in twice}
@@ -149,10 +148,10 @@ class _ConfigReader:
             self._add(place, "expected a mapping")
             return None
         if "name" in entry:
-            self._add((*place, "name"), "unknown key; the server's own key is its name")
+            self._add((*place, "name"), "unknown key; the entry's key is the server's name")
             return None
         if entry.get("enabled") is False:
-            return None  # a disabled entry is not checked
+            return None  # a disabled entry isn't checked
         missing: dict[Place, str] = {}
         used: set[str] = set()
         filled = {key: self._filled(value, (key,), missing, used) for key, value in entry.items()}
@@ -164,17 +163,17 @@ class _ConfigReader:
             server = ServerConfig.model_validate({**filled, "name": str(name)})
         except ValidationError as error:
             for problem in error.errors(include_input=False, include_url=False):
-                said = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
+                text = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
                 if problem["type"] == "extra_forbidden":
                     keys = ", ".join(key for key in ServerConfig.model_fields if key != "name")
-                    said = f"unknown key; the keys are {keys}"
-                self._add((*place, *problem["loc"]), said)
+                    text = f"unknown key; the keys are {keys}"
+                self._add((*place, *problem["loc"]), text)
             return None
         server._secrets = frozenset(value for value in used if len(value) >= _MIN_SECRET)
         return server
 
     def _filled(self, value: Any, place: Place, missing: dict[Place, str], used: set[str]) -> Any:
-        """Replace the settings that a value names, in the keys where that is allowed."""
+        """Replace `${NAME}` in a value, in the keys that allow it. Note missing settings and used values."""
         if place[0] not in ("env", "headers", "url"):
             return value
         if isinstance(value, dict):
@@ -196,8 +195,7 @@ class _ConfigReader:
 
 
 def _walk(node: yaml.Node | None, lines: dict[Place, int], doubled: set[Place], place: Place = ()) -> None:
-    """Note the line of each key and item, from 1, and the duplicate keys, of which YAML readers silently keep the last
-    one."""
+    """Note the line of each key and item, from 1, and duplicate keys, which YAML readers silently overwrite."""
     if node is None:
         return
     lines[place] = node.start_mark.line + 1

@@ -1,12 +1,12 @@
-"""A connection to one MCP server by the official SDK (mcp 2): over a program's standard streams, or streamable HTTP.
+"""Connect to an MCP server with the official SDK (mcp 2): over a program's standard streams, or streamable HTTP.
 
 This module turns the SDK's errors into McpFailure, and answers into text and pictures for models. It limits what a
-server sends: pages and number of tools, sizes of schemas, descriptions and answers. The client declares that it takes
-no requests from the server: no sampling at our cost, no questions to people, no folders.
+server can send: the number of tools, and the sizes of schemas, descriptions, and answers. The client accepts no
+requests from the server: no sampling at our cost, no questions to people, no folders.
 
-A server over HTTP that was restarted does not know our session. `_HttpClient` recognizes that by the status of its
-answer and ends the connection; the call raises CallNotRun, and servers.py makes it again in a new session. Servers of
-2026-07-28 report changed tools on a stream that the client opens (`listen`), older ones by a notification.
+A restarted HTTP server doesn't know our session. `_HttpClient` notices that by the status of an answer and ends the
+connection. The call raises CallNotRun, and servers.py repeats it in a new session. Servers with the protocol of
+2026-07-28 report changed tools on a stream that the client opens (`listen`), older servers with a notification.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from agentic.tools.mcp.process import ServerProcess
 from agentic.tools.mcp.servers import CallNotRun, Connect, McpFailure, Offer, Watch
 from agentic.tools.tool import ToolOutput
 
-MAX_CHARACTERS = 50_000  # of one result; the tool loop cuts further, this keeps the rest out of memory
+MAX_CHARACTERS = 50_000  # of a result, to save memory; the tool loop has a lower limit
 MAX_PICTURES = 4
 MAX_PICTURE_BYTES = 5_000_000
 MAX_LISTED = 200
 _NAME_CHARACTERS, _LINK_CHARACTERS = 200, 500
-MAX_TOOLS = 128  # of one server: the most that every provider takes
+MAX_TOOLS = 128  # per server: the most that every provider accepts
 MAX_PAGES = 50
 MAX_SCHEMA = 20_000  # characters
 MAX_DESCRIPTION = 2_000
@@ -53,17 +53,17 @@ MAX_RESOURCES = 1_000
 RELISTEN = 5.0  # seconds
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 300.0  # the longest silence of a stream
-CLOSE_SECONDS = 5.0  # for the end of a session
-SETTLE_SECONDS = 1.0  # for the answers to other calls of a session that is lost
-NOT_RUN = 46_000  # our code for a request that never reached the server's tools; outside of JSON-RPC's own range
+CLOSE_SECONDS = 5.0  # to end a session
+SETTLE_SECONDS = 1.0  # for answers to other calls of a lost session
+NOT_RUN = 46_000  # our error code for a request that never reached the server's tools; outside of JSON-RPC's range
 SESSION_STATUSES = (400, 404, 410)
-KEY_STATUSES = (401, 403, 407)  # our key, or that of a proxy, is missing or wrong
-# Codes of JSON-RPC that servers give to a session they don't know. Any other code with the id of the request is the
-# answer to that request: mcp 2 sends its errors with status 400 or 404 as well.
+KEY_STATUSES = (401, 403, 407)  # our key for the server or a proxy is missing or wrong
+# JSON-RPC codes that servers send for an unknown session. Any other code with the id of the request is the answer to
+# that request: mcp 2 also sends its errors with status 400 or 404.
 SESSION_CODES = (types.INVALID_REQUEST, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
-_HANDSHAKE = ("initialize", "server/discover")  # the SDK negotiates by the errors of these two
-_CLOSED = "Connection closed"  # the SDK's own words: jsonrpc_dispatcher.py
-_CUT = "SSE stream"  # the first words of the SDK's errors for an answer that was cut off: streamable_http.py
+_HANDSHAKE = ("initialize", "server/discover")  # the SDK needs the errors of these two to negotiate
+_CLOSED = "Connection closed"  # the SDK's text, in jsonrpc_dispatcher.py
+_CUT = "SSE stream"  # the start of the SDK's errors for an incomplete answer, in streamable_http.py
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +72,8 @@ P = TypeVar("P", bound=types.PaginatedResult)
 
 
 def connector(environment: Mapping[str, str]) -> Connect:
-    """Return a function that opens connections. Programs get the variables of `environment` that `process.INHERITED`
-    names."""
+    """Return a function that opens connections. Programs get those variables of `environment` that are in
+    `process.INHERITED`."""
 
     @asynccontextmanager
     async def connect(config: ServerConfig, watch: Watch) -> AsyncIterator[SdkConnection]:
@@ -108,21 +108,21 @@ def connector(environment: Mapping[str, str]) -> Connect:
 
 
 class _HttpClient(httpx2.AsyncClient):
-    """The SDK's HTTP client. It ends the connection if the server is gone or has forgotten the session.
+    """The SDK's HTTP client. It ends the connection if the server is unreachable or doesn't know the session anymore.
 
-    A rejected request becomes a JSON-RPC error, which the SDK passes to the call that made the request. The SDK itself
-    has one text for most statuses and ends every call if it cannot connect for one.
+    A rejected request becomes a JSON-RPC error, which the SDK passes to the call that made the request. The SDK's own
+    client has the same text for most statuses, and ends all calls if one of them can't connect.
     """
 
     def __init__(self, watch: Watch, **options: Any) -> None:
         super().__init__(**options)
         self._watch = watch
-        self._has_session = True  # False once the server has forgotten it or is gone
-        self._has_stream = False  # the server has answered a GET, which is optional
+        self._has_session = True  # False once the server is unreachable or doesn't know the session anymore
+        self._has_stream = False  # whether the server has answered a GET, which is optional
         self._unanswered: set[asyncio.Future[None]] = set()
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        if request.method == "DELETE":  # tells the server that the session is over, unless it knows
+        if request.method == "DELETE":  # ends the session at the server
             if not self._has_session:
                 return httpx2.Response(204, request=request)
             async with asyncio.timeout(CLOSE_SECONDS):  # the SDK logs a TimeoutError
@@ -138,26 +138,26 @@ class _HttpClient(httpx2.AsyncClient):
             answered.set_result(None)
 
     async def settle(self) -> None:
-        """Wait a moment if the session is lost: a server rejects every call of it, and these can be made again."""
+        """If the session is lost, wait a moment for rejections of other calls, which can then be made again."""
         if not self._has_session and self._unanswered:
             await asyncio.wait(self._unanswered, timeout=SETTLE_SECONDS)
 
     async def _send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        # The JSON-RPC request of a POST, None if it is a notification or a response of ours.
+        # The JSON-RPC request of a POST; None if it's a notification or our response.
         message = json.loads(request.content) if request.method == "POST" else {}
         call: Mapping[str, Any] | None = message if "id" in message and "method" in message else None
         try:
             response = await super().send(request, **options)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            self._end(f"it cannot be reached: {error or type(error).__name__}")
+            self._end(f"it can't be reached: {error or type(error).__name__}")
             if call is None or call["method"] in _HANDSHAKE:
                 raise
-            return _rejection(request, 503, call, NOT_RUN, "the server cannot be reached")
+            return _rejection(request, 503, call, NOT_RUN, "the server can't be reached")
         status = response.status_code
         if request.method == "GET":
             self._has_stream = self._has_stream or status == 200
             if self._has_stream and status in SESSION_STATUSES:
-                self._end(f"it does not know the session any more (HTTP {status})")
+                self._end(f"it doesn't know the session anymore (HTTP {status})")
         if status in KEY_STATUSES and call is not None and call["method"] in _HANDSHAKE:
             self._has_session = False
             self._watch.is_refused = True
@@ -168,7 +168,7 @@ class _HttpClient(httpx2.AsyncClient):
         if status in SESSION_STATUSES and not (
             said is not None and said.id == call["id"] and said.error.code not in SESSION_CODES
         ):
-            reason = f"it does not know the session any more (HTTP {status}{': ' + said.error.message if said else ''})"
+            reason = f"it doesn't know the session anymore (HTTP {status}{': ' + said.error.message if said else ''})"
             self._end(reason)
             return _rejection(request, status, call, NOT_RUN, reason)
         if said is not None:
@@ -181,7 +181,7 @@ class _HttpClient(httpx2.AsyncClient):
 
 
 async def _error_in(response: httpx2.Response) -> types.JSONRPCError | None:
-    """Read a rejection to its end. Return its JSON-RPC error, None if it is something else."""
+    """Read a rejection to its end. Return its JSON-RPC error, None if it has none."""
     try:
         message = types.jsonrpc_message_adapter.validate_json(await response.aread(), by_name=False)
     except (httpx2.StreamError, httpx2.TransportError, ValidationError):
@@ -199,9 +199,9 @@ def _rejection(
 
 
 async def _bounded(response: httpx2.Response) -> None:
-    """Limit the size of an answer. An event stream has no end; the SDK limits its events."""
+    """Limit the size of an answer, unless it's an event stream, whose events the SDK limits."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise httpx2.DecodingError("a compressed answer, which was not requested")
+        raise httpx2.DecodingError("a compressed answer, which wasn't requested")
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _BoundedStream(response.stream)
@@ -224,7 +224,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 async def _listen(client: Client, watch: Watch) -> None:
-    """Report changes that a server sends on a stream, reopening the stream when it is cut."""
+    """Report changes that a server sends on a stream. Reopen the stream when it ends."""
     if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return
     while True:
@@ -233,12 +233,12 @@ async def _listen(client: Client, watch: Watch) -> None:
                 async for _ in changes:
                     watch.change()
         except SubscriptionLost:
-            log.debug("MCP server: its stream of changes was cut, reopening it")
+            log.debug("an MCP server's stream of changes was lost; reopening it")
         except (ListenNotSupportedError, MCPError, TimeoutError) as error:
-            log.debug("MCP server: it does not report changes: %s", error)
+            log.debug("an MCP server doesn't report changes: %s", error)
             return
         await asyncio.sleep(RELISTEN)
-        watch.change()  # changes in between were missed
+        watch.change()  # there may have been changes in between
 
 
 class SdkConnection:
@@ -255,20 +255,21 @@ class SdkConnection:
             tools = [tool for page in pages for tool in page.tools]
         found = tuple(usable for tool in tools if (usable := self._usable(tool)) is not None)
         if len(found) > MAX_TOOLS:
-            log.warning("MCP server %s: %d tools, only the first %d are used", self._config.name, len(found), MAX_TOOLS)
-        has_resources = False  # a server that cannot list them has none
+            text = "MCP server %s has %d tools; only the first %d are used"
+            log.warning(text, self._config.name, len(found), MAX_TOOLS)
+        has_resources = False
         if self._capabilities.resources is not None:
             try:
                 has_resources = any(await self._resources())
             except McpFailure as failure:
-                log.debug("MCP server %s does not list its resources: %s", self._config.name, failure)
+                log.debug("MCP server %s: listing its resources failed: %s", self._config.name, failure)
         return Offer(found[:MAX_TOOLS], has_resources)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
         try:
             json.dumps(arguments, ensure_ascii=False).encode()
         except (ValueError, TypeError, RecursionError):
-            raise McpFailure("the arguments cannot be written as JSON") from None
+            raise McpFailure("the arguments can't be written as JSON") from None
         return output_of(await self._asked(self._client.call_tool(name, dict(arguments))))
 
     async def list_resources(self) -> ToolOutput:
@@ -296,14 +297,14 @@ class SdkConnection:
         return pages
 
     async def _asked(self, answer: Awaitable[T]) -> T:
-        """Return the answer. Raises McpFailure for everything that the SDK raises."""
+        """Return the answer. Raises McpFailure for all errors of the SDK."""
         try:
             return await answer
         except MCPError as error:
             if error.code == NOT_RUN and self._config.url is not None:
                 raise CallNotRun(error.message) from error
             if error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT):
-                raise McpFailure("the server's answer was cut off; the call may have run") from error
+                raise McpFailure("the server's answer was incomplete; the call may have run") from error
             if error.code == types.CONNECTION_CLOSED and error.message == _CLOSED:
                 self._watch.end("the connection was lost")
             if self._watch.ended is not None:
@@ -314,14 +315,14 @@ class SdkConnection:
             raise McpFailure("the connection to the server was lost; it is being restarted") from error
         except (ValidationError, RuntimeError, ValueError) as error:
             log.debug("MCP server %s: unreadable answer: %s", self._config.name, error)
-            raise McpFailure("the server's answer could not be read") from error
+            raise McpFailure("the server's answer couldn't be read") from error
 
     def _usable(self, tool: types.Tool) -> Tool | None:
-        """Convert a tool for models. None if its schema is not an object's or too large."""
+        """Return the tool for models; None if its schema isn't for an object, or too large."""
         schema = {"type": "object", "properties": {}, **tool.input_schema}
         size = len(json.dumps(schema, ensure_ascii=False, default=str))
         if schema["type"] != "object" or size > MAX_SCHEMA:
-            log.warning("MCP server %s: skipped tool %.100r, its schema is unusable", self._config.name, tool.name)
+            log.warning("MCP server %s: skipped tool %.100r: its schema is unusable", self._config.name, tool.name)
             return None
         description = " ".join((tool.description or tool.title or "").split(" "))
         return Tool(tool.name, description[:MAX_DESCRIPTION], schema)
@@ -331,13 +332,13 @@ def output_of(result: types.CallToolResult) -> ToolOutput:
     builder = _OutputBuilder()
     for block in result.content:
         builder.add(block)
-    if result.structured_content is not None:
-        builder.add_structured(result.structured_content)
+    value = result.structured_content
+    if value is not None and not any(_is_json_of(text, value) for text in builder.texts):
+        builder.add_text(json.dumps(value, ensure_ascii=False, default=str))
     return builder.output(result.is_error)
 
 
 def output_of_resource(result: types.ReadResourceResult) -> ToolOutput:
-    """Convert the contents of a resource: several if its address stands for several."""
     builder = _OutputBuilder()
     for contents in result.contents:
         builder.add_contents(contents, named=len(result.contents) > 1)
@@ -345,9 +346,9 @@ def output_of_resource(result: types.ReadResourceResult) -> ToolOutput:
 
 
 def output_of_listing(resources: Sequence[types.Resource], templates: Sequence[types.ResourceTemplate]) -> ToolOutput:
-    """List resources, one a line: address, name, description."""
-    lines = [_described(one.uri, one) for one in resources]
-    lines += [_described(f"{one.uri_template} (fill in what stands in braces)", one) for one in templates]
+    """List resources, one per line: address, name, description."""
+    lines = [_describe(each.uri, each) for each in resources]
+    lines += [_describe(f"{each.uri_template} (replace the parts in braces)", each) for each in templates]
     left = len(lines) - MAX_LISTED
     if left > 0:
         lines = [*lines[:MAX_LISTED], f"[and {left} more]"]
@@ -358,7 +359,7 @@ def output_of_listing(resources: Sequence[types.Resource], templates: Sequence[t
 
 class _OutputBuilder:
     def __init__(self) -> None:
-        self._texts: list[str] = []
+        self.texts: list[str] = []
         self._room = MAX_CHARACTERS
         self._cut = False
         self._pictures: list[Picture] = []
@@ -370,9 +371,9 @@ class _OutputBuilder:
             case types.ImageContent():
                 self._add_picture(block.data, "picture")
             case types.AudioContent():
-                self.add_text(f"[sound, {_short(block.mime_type)}: it cannot be heard here]")
+                self.add_text(f"[sound, {_short(block.mime_type)}: it can't be played here]")
             case types.ResourceLink():
-                self.add_text(f"[resource {_described(block.uri, block)}]")
+                self.add_text(f"[resource {_describe(block.uri, block)}]")
             case types.EmbeddedResource():
                 self.add_contents(block.resource, named=True)
 
@@ -381,12 +382,7 @@ class _OutputBuilder:
         text = text[: self._room]
         self._room -= len(text)
         if text:
-            self._texts.append(text)
-
-    def add_structured(self, value: object) -> None:
-        """Add a structured value, unless its text is there already."""
-        if not any(_says(text, value) for text in self._texts):
-            self.add_text(json.dumps(value, ensure_ascii=False, default=str))
+            self.texts.append(text)
 
     def add_contents(self, contents: types.TextResourceContents | types.BlobResourceContents, *, named: bool) -> None:
         name = f"resource {_short(contents.uri, _LINK_CHARACTERS)}"
@@ -398,7 +394,7 @@ class _OutputBuilder:
         self.add_text(contents.text)
 
     def _add_picture(self, data: str, what: str, kind: str = "") -> None:
-        """Add a picture in base64, or a mention of it if it cannot be used."""
+        """Add a picture in base64, or a note about it if it can't be used."""
         size = len(data) * 3 // 4
         if len(self._pictures) == MAX_PICTURES:
             self.add_text(f"[{what}: left out, there are {MAX_PICTURES} already]")
@@ -411,13 +407,13 @@ class _OutputBuilder:
 
     def output(self, is_error: bool = False) -> ToolOutput:
         if self._cut:
-            self._texts.append(f"[cut here, at {MAX_CHARACTERS} characters]")
-        text = "\n".join(self._texts)
+            self.texts.append(f"[cut here, at {MAX_CHARACTERS} characters]")
+        text = "\n".join(self.texts)
         return ToolOutput(text or ("" if self._pictures else "[nothing]"), tuple(self._pictures), is_error)
 
 
 def _picture(data: str) -> Picture | None:
-    """Decode a picture. None if it is not base64, not a picture, too large or cut off: a provider would refuse it."""
+    """Decode a picture; None if it isn't base64 of a whole picture, or too large: a provider would reject it."""
     try:
         found = as_picture(base64.b64decode(data, validate=True))
     except (ValueError, FetchRefused):
@@ -425,19 +421,19 @@ def _picture(data: str) -> Picture | None:
     return found if size_of(found.data, found.media_type) is not None else None
 
 
-def _says(text: str, value: object) -> bool:
-    """Whether a text is the value in JSON. The official server wraps a non-object as {"result": …}."""
+def _is_json_of(text: str, value: object) -> bool:
+    """Whether a text is the value as JSON. The official server wraps values other than objects as {"result": …}."""
     if value == {"result": text}:
         return True
     try:
-        said = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return bool(said == value or {"result": said} == value)
+    return bool(parsed == value or {"result": parsed} == value)
 
 
-def _described(address: str, one: types.Resource | types.ResourceTemplate) -> str:
-    parts: Iterable[str | None] = (one.title or one.name, one.mime_type, one.description)
+def _describe(address: str, resource: types.Resource | types.ResourceTemplate) -> str:
+    parts: Iterable[str | None] = (resource.title or resource.name, resource.mime_type, resource.description)
     about = ", ".join(_short(part) for part in parts if part)
     return f"{_short(address, _LINK_CHARACTERS)}: {about}" if about else _short(address, _LINK_CHARACTERS)
 

@@ -1,13 +1,13 @@
-"""An MCP server that is a program on this machine: one JSON message a line on its standard input and output.
+"""Run an MCP server as a program on this machine, with one JSON message per line on its standard input and output.
 
-This replaces the SDK's own transport, because it handles failures better:
+This replaces the SDK's transport, because it handles failures better:
 
-- The child gets the given environment and nothing else: no token of ours.
-- A line has a size limit, and so has the number of lines that are not messages. Standard error goes to the log, and
-  its last lines into the reason when the server ends.
+- The program gets only the given environment, so none of our tokens.
+- The size of a line is limited, and the number of lines that aren't messages. Standard error goes to the log. Its last
+  lines are in the reason for the end of the server.
 - The end of the program is reported immediately, with a reason.
-- It runs in a session of its own. To stop it, its input is closed, then its group gets SIGTERM, then SIGKILL (also
-  when we are cancelled), so that no process is left.
+- The program runs in a session of its own. To stop it, its input is closed, then its process group gets SIGTERM, then
+  SIGKILL (even if we are canceled), so no process is left.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from mcp_types import jsonrpc_message_adapter
 from agentic.tools.mcp.config import ServerConfig
 
 MAX_LINE = 8 * 1024 * 1024  # bytes: a picture of 6 MB in base64
-MAX_GARBAGE = 1000  # lines that are not messages; some programs print a greeting
-GRACE = 2.0  # seconds for each step of the end
+MAX_GARBAGE = 1000  # lines that aren't messages; some programs print a greeting
+GRACE = 2.0  # seconds for each step of stopping
 POLL = 0.02
 ALIVE_POLL = 1.0
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM")
@@ -46,15 +46,15 @@ log = logging.getLogger(__name__)
 
 
 def child_environment(settings: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return a server's environment: paths, home, temporary folder, language, and the variables of its entry."""
+    """Return a server's environment: the variables in INHERITED, and those of its entry."""
     return {name: settings[name] for name in INHERITED if name in settings} | dict(own)
 
 
 class ServerProcess(Transport):
-    """The program of `config` for the duration of the context, as a transport of the SDK. `ended` gets the reason of
-    its end.
+    """A transport for the SDK: the program of `config`, for the duration of the context.
 
-    `grace`: seconds for each step of stopping. Raises OSError if it cannot be started.
+    `ended` is called with the reason for its end. `grace`: seconds for each step of stopping. Raises OSError if it
+    can't be started.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class ServerProcess(Transport):
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            # Pipes that a process outside the group may hold open; asyncio exposes them only here.
+            # A process outside of the group may keep the pipes open; asyncio has no public way to close them.
             if (transport := getattr(process, "_transport", None)) is not None:
                 transport.close()
 
@@ -119,7 +119,7 @@ class ServerProcess(Transport):
             return
         _signal_group(process, signal.SIGTERM)
         if not await _within(self._grace, lambda: process.returncode is not None and not _signal_group(process, 0)):
-            log.debug("MCP server %s did not stop and is killed", self._config.name)
+            log.debug("MCP server %s didn't stop; killing it", self._config.name)
             _signal_group(process, signal.SIGKILL)
             await _within(self._grace, lambda: process.returncode is not None)
 
@@ -136,10 +136,10 @@ class ServerProcess(Transport):
         self._ended(problem)
         incoming.close()
         while await process.stdout.read(65536):
-            """Discard the rest: a server that cannot write its output would not end."""
+            """Discard the rest: a server that can't write its output wouldn't end."""
 
     async def _pass_on(self, output: asyncio.StreamReader, incoming: Incoming) -> str | None:
-        """Pass messages on until the output ends. Returns the problem with the output, if there is one."""
+        """Pass messages on until the output ends. Return the problem with the output, if there is one."""
         garbage = 0
         while True:
             try:
@@ -157,8 +157,8 @@ class ServerProcess(Transport):
                 continue
             if garbage > MAX_GARBAGE:
                 return "it prints other text than MCP messages on its standard output"
-            log.debug("MCP server %s printed a line that is not a message: %s", self._config.name, self._line(line))
-            await asyncio.sleep(0)  # reading lines that are already there does not yield
+            log.debug("MCP server %s printed a line that isn't a message: %s", self._config.name, self._line(line))
+            await asyncio.sleep(0)  # reading lines that have already arrived doesn't yield
 
     async def _write(self, process: Process, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
         assert process.stdin is not None
@@ -169,10 +169,10 @@ class ServerProcess(Transport):
                 await process.stdin.drain()
         except (ConnectionError, RuntimeError) as error:
             log.debug("MCP server %s has stopped reading: %r", self._config.name, error)
-            outgoing.close()  # further sends fail; the end of its output says why
+            outgoing.close()  # makes further sends fail; the end of the program's output says why
 
     async def _hear(self, process: Process) -> None:
-        """Read standard error line by line, within limits."""
+        """Note the lines of standard error."""
         assert process.stderr is not None
         rest = b""
         while chunk := await process.stderr.read(65536):
@@ -192,10 +192,10 @@ class ServerProcess(Transport):
         return _CONTROL.sub(" ", text).strip()[:_SAID_CHARACTERS]
 
     async def _watch(self, process: Process, incoming: Incoming) -> None:
-        """Watch for the program's end. Its output stays open if a child of it holds it."""
-        while process.returncode is None:  # noqa: ASYNC110  (asyncio tells of it only once the pipes are closed too)
+        """Wait for the program's end. Its output doesn't show the end if a child process keeps it open."""
+        while process.returncode is None:  # noqa: ASYNC110  (asyncio's own wait includes the pipes)
             await asyncio.sleep(ALIVE_POLL)
-        await asyncio.sleep(ALIVE_POLL)  # time for its last messages and the usual end
+        await asyncio.sleep(ALIVE_POLL)  # time for its last messages and the end of its output
         self._ended(self._end_of(process))
         incoming.close()
 
@@ -209,7 +209,8 @@ class ServerProcess(Transport):
 
 
 async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Wait until the condition is true. Polls, because Process.wait() also waits for the pipes."""
+    """Wait until the condition is true; return False if it takes longer. It polls, because Process.wait() also waits
+    for the pipes."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + seconds
     while not condition():
@@ -220,12 +221,12 @@ async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 
 def _signal_group(process: Process, number: int) -> bool:
-    """Send the group a signal. Its id is the leader's even after the leader has ended. False if the group is gone; 0
-    only asks."""
+    """Send a signal to the process group, or only check it with 0. Return False if the group has ended. Its id is
+    the leader's, even after the leader has ended."""
     try:
         os.killpg(process.pid, number)
     except ProcessLookupError:
         return False
-    except PermissionError:  # macOS, for a group whose last process is not reaped yet
+    except PermissionError:  # macOS, for a group whose last process isn't reaped yet
         return process.returncode is None
     return True

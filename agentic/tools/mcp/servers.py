@@ -1,16 +1,19 @@
-"""The MCP servers of an installation: their lives, and their tools as a source of tools.
+"""Run an installation's MCP servers, and offer their tools.
 
     servers, problems = read_servers(Path("config/mcp.yaml"), settings)
     async with McpServers(servers, environment=settings) as mcp:
         mcp.tools_for("claude")
 
-Entering starts the servers concurrently and waits for none. The tools of a server that is away, or given up, are still
-offered, because they are in the cached part of a prompt; their calls fail. A call that the server certainly did not run
-(CallNotRun) is made once more on the next connection. The first restart is immediate, later ones follow growing pauses,
-until the server has run well for a minute. A program that fails to start `MAX_STARTS` times in a row is given up. An
-address is retried forever, and at least every second while a call waits for it; if it refuses our key, calls fail
-immediately, and each starts one more attempt. This module does not know the SDK, which takes most of a second to
-import: `Connect` opens a connection (connection.py), which reports through `Watch`.
+Entering starts all servers concurrently, without waiting. The tools of a server that isn't running are still offered,
+because they are in the cached part of a prompt; calls of them fail. If a server certainly didn't run a call
+(CallNotRun), the call is repeated once on the next connection.
+
+The first restart is immediate. The pauses before later restarts grow, until the server has run for a minute. A program
+that fails to start `MAX_STARTS` times in a row isn't started again. An HTTP server is retried forever, and every second
+while a call waits for it. If it rejects our key, calls fail immediately, and each of them starts another attempt.
+
+This module doesn't import the SDK, which takes most of a second: `Connect` opens a connection (connection.py), which
+reports through `Watch`.
 """
 
 from __future__ import annotations
@@ -34,14 +37,13 @@ from agentic.tools.tool import ToolContext, ToolOutput, is_allowed, tool_spec
 
 STOP_SECONDS = 10.0
 READY_SECONDS = 10.0
-PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)  # seconds before the restarts in a row
+PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)  # seconds before restarts in a row
 LAST_PAUSE = 300.0
-WAITING_PAUSE = 1.0  # seconds between attempts to reach an address that a call waits for
-SETTLED = 60.0  # seconds after which an end is no longer one in a row
+WAITING_PAUSE = 1.0  # seconds between attempts to reach an HTTP server that a call waits for
+SETTLED = 60.0  # seconds after which the next restart is immediate again
 MAX_STARTS = 8
-RELIST_PAUSE = 1.0  # seconds from one listing to the next, however often the server asks
+RELIST_PAUSE = 1.0  # seconds between two listings of tools, however often the server asks
 MAX_NAME = 64
-LIST, READ = "list_resources", "read_resource"
 _REASON_CHARACTERS = 400
 _MARK_CHARACTERS = 6
 _ODD = re.compile(r"[^a-zA-Z0-9_-]")
@@ -50,24 +52,24 @@ log = logging.getLogger(__name__)
 
 
 class McpFailure(Exception):
-    """A server could not do a request. The text is one line, for the model."""
+    """A server couldn't answer a request. The text is one line, for the model."""
 
 
 class CallNotRun(McpFailure):
-    """The request did not reach the server's tools, and the connection is over: it may be made again on the next."""
+    """The request didn't reach the server's tools and the connection has ended, so the call can be repeated."""
 
 
 class Watch:
-    """Reports from one connection: that it ended and why, and that the offer has changed."""
+    """Receives the reports of a connection: that it ended and why, and that the offer has changed."""
 
     def __init__(self) -> None:
         self.ended: str | None = None
-        self.is_refused = False  # the server does not let us in with our key; waiting does not help
+        self.is_refused = False  # the server rejected our key, so waiting doesn't help
         self.changed = False
         self._news = asyncio.Event()
 
     def end(self, reason: str) -> None:
-        """Report the end. The first reason counts."""
+        """Report the end. Only the first reason is stored."""
         if self.ended is None:
             self.ended = reason
         self._news.set()
@@ -83,14 +85,14 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A server's tools, by its own names, and whether it has resources to read."""
+    """A server's tools, with the server's own names for them, and whether it has resources to read."""
 
     tools: tuple[Tool, ...] = ()
     resources: bool = False
 
 
 class McpConnection(Protocol):
-    """An open connection. Each method raises McpFailure and nothing else. With CallNotRun it has ended the watch."""
+    """An open connection. Its methods raise only McpFailure. Before CallNotRun it ends the watch."""
 
     async def offer(self) -> Offer: ...
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput: ...
@@ -99,31 +101,31 @@ class McpConnection(Protocol):
 
 
 Connect = Callable[[ServerConfig, Watch], AbstractAsyncContextManager[McpConnection]]
-"""Opens a connection; may raise anything. It keeps the watch informed until it is closed."""
+"""Opens a connection, which reports to the watch until it's closed. May raise anything."""
 
 
 class McpServer:
-    """Call `run` once, in a task of its own; `stop` ends it. `clock` is in unix seconds.
+    """An MCP server. Call `run` once, in a task of its own; `stop` ends it. `clock` is in unix seconds.
 
-    `run` is a loop with one connection at a time; everything of a connection happens in its task. Calls come from other
-    tasks, through `use`: they wait for a connection within their own time limit.
+    `run` opens one connection at a time, in its own task. Other tasks make calls through `use`, which waits for a
+    connection within the time limit of the call.
     """
 
     def __init__(self, config: ServerConfig, *, clock: Callable[[], float], pauses: Sequence[float] = PAUSES) -> None:
         self.config = config
         self.offer = Offer()
-        self.reason = ""  # of its last end, in one line
+        self.reason = ""  # why it last ended, in one line
         self._clock, self._pauses = clock, pauses
         self._connection: McpConnection | None = None
         self._watch = Watch()
         self._stopping = asyncio.Event()
         self._waiting = 0  # calls that wait for a connection
         self._wake = asyncio.Event()  # ends the pause before the next attempt
-        self._turned = asyncio.Event()  # there is a connection, or there will never be one again
-        self._first = asyncio.Event()
-        self.is_over = False  # given up or stopped, and will not come back
-        self._in_row = 0  # ends that came too early
-        self._starts_in_row = 0  # starts that failed
+        self._decided = asyncio.Event()  # there is a connection, or calls that wait must fail
+        self._first = asyncio.Event()  # the first start has succeeded or failed
+        self.is_over = False  # given up or stopped for good
+        self._in_row = 0  # ends within SETTLED in a row
+        self._starts_in_row = 0  # failed starts in a row
 
     @property
     def is_up(self) -> bool:
@@ -136,16 +138,16 @@ class McpServer:
     async def use(
         self, operation: Callable[[McpConnection], Awaitable[ToolOutput]], context: ToolContext
     ) -> ToolOutput:
-        """Run the operation on the server, waiting for its connection. Failures become the output."""
+        """Run the operation on the server, waiting for its connection. Return failures as output."""
         seconds = min(self.config.call_seconds, context.deadline - self._clock())
         if seconds <= 0:
-            return ToolOutput.failed("there is no time left in this turn")
+            return ToolOutput.failed("this turn has no time left")
         try:
             async with asyncio.timeout(seconds):
                 try:
                     return await operation(await self._connected())
                 except CallNotRun as failure:
-                    log.info("MCP server %s: a call is made again: %s", self.config.name, self._line(str(failure)))
+                    log.info("MCP server %s: repeating a call: %s", self.config.name, self._line(str(failure)))
                     return await operation(await self._connected())
         except TimeoutError:
             state = "took too long" if self.is_up else "is not running; it is being restarted"
@@ -160,14 +162,14 @@ class McpServer:
             if self._connection is not None and self._watch.ended is None:
                 return self._connection
             if self._watch.is_refused:
-                self._wake.set()  # for the next call: the owner may have changed the server meanwhile
-                raise McpFailure(f"the server {self.config.name} refused the connection: {self._watch.ended}")
-            self._turned.clear()  # the connection is over, though `run` may not have noticed yet
+                self._wake.set()  # retry for the next call: the owner may have changed the server meanwhile
+                raise McpFailure(f"the server {self.config.name} rejected the connection: {self._watch.ended}")
+            self._decided.clear()  # the connection has ended, though `run` may not have noticed yet
             self._waiting += 1
-            if self.config.url is not None:  # a program would use up its MAX_STARTS
+            if self.config.url is not None:  # not for a program, which would use up its MAX_STARTS
                 self._wake.set()
             try:
-                await self._turned.wait()
+                await self._decided.wait()
             finally:
                 self._waiting -= 1
 
@@ -177,13 +179,13 @@ class McpServer:
         self._watch.end("it was stopped")
 
     def give_up(self) -> None:
-        """Start it no more, and wake up the calls that wait. Its tools stay in the prompts."""
+        """Never start it again, and let waiting calls fail. Its tools stay in the prompts."""
         self.is_over = True
         self._first.set()
-        self._turned.set()
+        self._decided.set()
 
     async def run(self, connect: Connect) -> None:
-        """Keep the server running until it is stopped or given up. Raises nothing but CancelledError."""
+        """Keep the server running until it's stopped or given up. Raises only CancelledError."""
         try:
             while not self._stopping.is_set() and not self.is_over:
                 began = self._clock()
@@ -196,7 +198,7 @@ class McpServer:
             self.give_up()
 
     async def _once(self, connect: Connect) -> tuple[bool, str]:
-        """Run one connection. Returns whether it was ever up, and why it ended."""
+        """Run a connection until it ends. Return whether it was ever up, and why it ended."""
         watch = self._watch = Watch()
         if self._stopping.is_set():
             watch.end("it was stopped")
@@ -212,20 +214,20 @@ class McpServer:
                 names = ", ".join(tool.name for tool in self.offer.tools) or "no tools"
                 log.info("MCP server %s is running: %s", self.config.name, self._line(names))
                 self._first.set()
-                self._turned.set()
+                self._decided.set()
                 await self._stay(connection, watch)
         except Exception as error:
-            # The outermost edge of a foreign program, and of the SDK's task groups.
+            # The outermost edge of another program, and of the SDK's task groups.
             watch.end(_reason(error, self.config))
         finally:
             self._connection = None
-            self._turned.clear()
+            self._decided.clear()
             if watch.is_refused:
-                self._turned.set()  # the calls that wait fail
-        return was_up, watch.ended or "the connection is gone"
+                self._decided.set()  # waiting calls fail
+        return was_up, watch.ended or "the connection was lost"
 
     async def _stay(self, connection: McpConnection, watch: Watch) -> None:
-        """Wait for the end of the connection, listing again whenever the offer has changed."""
+        """Wait for the end of the connection. List the tools again whenever they have changed."""
         while watch.ended is None:
             await watch.wait()
             if not watch.changed or watch.ended is not None:
@@ -245,32 +247,31 @@ class McpServer:
                 watch.change()
 
     def _note_end(self, was_up: bool, settled: bool, reason: str) -> None:
-        """Count an end and log it; repeated ones only once."""
+        """Count an end and log it. Repeated failures to start are only logged at level debug."""
         name, self.reason = self.config.name, self._line(reason)
         self._in_row = 0 if was_up and settled else self._in_row + 1
         if was_up:
-            what = "ended and is restarted" if self.config.command is not None else "is gone, connecting again"
-            log.warning("MCP server %s %s: %s", name, what, self.reason)
+            action = "restarting it" if self.config.command is not None else "reconnecting"
+            log.warning("MCP server %s ended: %s; %s", name, self.reason, action)
             return
         self._starts_in_row += 1
         if self.config.command is not None and self._starts_in_row >= MAX_STARTS:
             self.give_up()
-            log.error("MCP server %s is given up after %d failed starts: %s", name, self._starts_in_row, self.reason)
+            text = "MCP server %s failed to start %d times: %s; it won't be started again"
+            log.error(text, name, self._starts_in_row, self.reason)
             return
         level = logging.WARNING if self._starts_in_row == 1 else logging.DEBUG
-        log.log(level, "MCP server %s failed to start, will retry: %s", name, self.reason)
+        log.log(level, "MCP server %s failed to start: %s; retrying", name, self.reason)
 
     async def _pause(self) -> None:
         if self.is_over or not self._in_row:
             return
-        place = self._in_row - 1
-        seconds = self._pauses[place] if place < len(self._pauses) else LAST_PAUSE
+        seconds = (*self._pauses, LAST_PAUSE)[min(self._in_row - 1, len(self._pauses))]
         if self._waiting and self.config.url is not None:
             seconds = min(seconds, WAITING_PAUSE)
         self._wake.clear()
-        if self._stopping.is_set():
-            return
-        await wait_at_most(self._wake, seconds)
+        if not self._stopping.is_set():
+            await wait_at_most(self._wake, seconds)
 
     def _line(self, text: str) -> str:
         """Return the text on one line, shortened, without secrets."""
@@ -282,9 +283,9 @@ def _reason(error: BaseException, config: ServerConfig) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
-        return f"it was not ready within {config.start_seconds:g} s"
+        return f"it wasn't ready within {config.start_seconds:g} s"
     if isinstance(error, FileNotFoundError) and config.command is not None:
-        return f"there is no program {config.command}" + (f", or no folder {config.cwd}" if config.cwd else "")
+        return f"program {config.command} not found" + (f", or folder {config.cwd}" if config.cwd else "")
     return str(error) or "it gave no reason"
 
 
@@ -293,7 +294,7 @@ Operation = Callable[[McpConnection, Mapping[str, Any]], Awaitable[ToolOutput]]
 
 @dataclass(frozen=True, slots=True)
 class McpTool:
-    """A tool of a server, or one of the two that read its resources."""
+    """A tool of a server, or a tool that lists or reads its resources."""
 
     spec: Tool
     server: McpServer
@@ -304,13 +305,17 @@ class McpTool:
 
 
 def tools_of(server: McpServer) -> tuple[McpTool, ...]:
-    """Return the tools that the server offers and its entry allows, by name."""
-    offered: list[tuple[Tool, Operation]] = [(tool, _call_of(tool.name)) for tool in server.offer.tools]
+    """Return the tools that the server offers and its entry allows, sorted by name."""
+
+    def call_of(name: str) -> Operation:
+        return lambda connection, arguments: connection.call(name, arguments)
+
+    offered: list[tuple[Tool, Operation]] = [(tool, call_of(tool.name)) for tool in server.offer.tools]
     if server.offer.resources:
         name = server.config.name
         uri = {"uri": {"type": "string", "description": "an address from the list"}}
-        listing = tool_spec(LIST, f"Lists the resources of {name}, one a line, with their addresses.", {})
-        reading = tool_spec(READ, f"Reads one resource of {name} by its address.", uri, ("uri",))
+        listing = tool_spec("list_resources", f"Lists the resources of {name}, one a line, with their addresses.", {})
+        reading = tool_spec("read_resource", f"Reads one resource of {name} by its address.", uri, ("uri",))
         offered += [
             (listing, lambda connection, _: connection.list_resources()),
             (reading, lambda connection, arguments: connection.read_resource(str(arguments.get("uri", "")))),
@@ -324,16 +329,12 @@ def tools_of(server: McpServer) -> tuple[McpTool, ...]:
     return tuple(sorted(tools, key=lambda tool: tool.spec.name))
 
 
-def _call_of(name: str) -> Operation:
-    return lambda connection, arguments: connection.call(name, arguments)
-
-
 def provider_names(server: str, tools: Sequence[str]) -> list[str]:
-    """Return a unique name for each tool of a server, in order: `server__tool`, with the characters replaced that
-    providers do not accept.
+    """Return a unique name for each tool of a server, in order: `server__tool`, without characters that providers
+    reject.
 
-    A name that is too long or not unique ends in a short hash of the full one. Names do not depend on the order, and
-    those of two servers are never equal.
+    A name that is too long or not unique gets a short hash of the full name. Names don't depend on the order, and two
+    servers never have equal names.
     """
     plain = [f"{server}__{_ODD.sub('_', tool)}" for tool in tools]
     counted = Counter(plain)
@@ -349,9 +350,9 @@ def provider_names(server: str, tools: Sequence[str]) -> list[str]:
 
 
 class McpServers:
-    """`environment`: programs get only those of its variables that `process.INHERITED` names.
+    """All MCP servers. `environment`: programs get only those of its variables that are in `process.INHERITED`.
 
-    `clock` is in unix seconds; `connect` opens a connection (by default with the SDK); `pauses` are in seconds.
+    `clock`: in unix seconds. `connect` opens a connection (by default with the SDK). `pauses`: in seconds.
     """
 
     def __init__(
@@ -382,34 +383,34 @@ class McpServers:
         try:
             await asyncio.wait({self._running}, timeout=STOP_SECONDS)
         finally:
-            self._running.cancel()  # no effect if it has ended; otherwise its processes are killed
+            self._running.cancel()  # no effect if it has ended; otherwise this kills its processes
             await asyncio.gather(self._running, return_exceptions=True)
 
     def tools_for(self, agent: str) -> tuple[McpTool, ...]:
-        """Return the tools that this agent may use, including those of a server that was running and is not now: a
-        list that comes and goes would break the cached part of every prompt."""
+        """Return the tools that this agent may use, including those of servers that ended: a changing list would break
+        the cached part of every prompt."""
         allowed = (server for server in self._servers if server.config.may_be_used_by(agent))
         return tuple(tool for server in allowed for tool in tools_of(server))
 
     async def tried(self) -> None:
-        """Wait until every server has started or failed once, which takes as long as the slowest."""
+        """Wait until every server has started or failed once."""
         await asyncio.gather(*(server.tried() for server in self._servers))
 
     async def ready(self, agent: str) -> None:
-        """Wait until every server of this agent has started or failed once, at most until READY_SECONDS after the
-        start of all: without their tools a prompt would begin differently from all later ones."""
+        """Wait until every server of this agent has started or failed once, but only until READY_SECONDS after all were
+        started. Without their tools, a prompt would begin differently from all later prompts."""
         waits = [server.tried() for server in self._servers if server.config.may_be_used_by(agent)]
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._ready_until):
                 await asyncio.gather(*waits)
 
     def status(self) -> dict[str, str]:
-        """Return each server's name → running, starting or stopped."""
+        """Return server name → running, starting, or stopped."""
         states = {server: "running" if server.is_up else "starting" for server in self._servers}
         return {server.config.name: "stopped" if server.is_over else state for server, state in states.items()}
 
     def reasons(self) -> dict[str, str]:
-        """Return each server's name → why its last start or connection ended, "" if none did."""
+        """Return server name → why its last start or connection ended, "" if none has ended."""
         return {server.config.name: server.reason for server in self._servers}
 
     async def _run(self) -> None:
@@ -419,7 +420,7 @@ class McpServers:
                 module = await asyncio.to_thread(importlib.import_module, "agentic.tools.mcp.connection")
                 opened = cast(Connect, module.connector(self._environment))
         except ImportError as error:
-            log.error("MCP servers: none can be used, the package mcp cannot be imported: %s", error)
+            log.error("importing the package mcp failed: %s; no MCP server can be used", error)
             for server in self._servers:
                 server.give_up()
             return

@@ -281,7 +281,7 @@ async def test_mcp_servers_are_started_and_their_tools_named(tmp_path: Path) -> 
         assert "✓ MCP server lab: add, say" in shared
         assert "! MCP server unused: starts, but no bot may use its tools" in shared
         assert "✗ MCP server broken: doesn't start: " in shared
-        assert "✗ MCP server absent: doesn't start: there is no program no-such-program. What to do: " in shared
+        assert "✗ MCP server absent: doesn't start: program no-such-program not found. What to do: " in shared
         assert "servers.wrong" in shared
 
 

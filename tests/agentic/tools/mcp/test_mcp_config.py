@@ -59,11 +59,11 @@ servers:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ("{}", "2: servers.x: a server has either a command or a url"),
-        ("{command: a, url: 'http://b'}", "2: servers.x: a server has either a command or a url"),
-        ("{command: a, headers: {}}", "2: servers.x: headers has no meaning beside a command"),
-        ("{url: 'http://b', cwd: /}", "2: servers.x: cwd has no meaning beside a url"),
-        ("{url: 'file:///etc'}", "2: servers.x.url: not an address that begins with http:// or https://"),
+        ("{}", "2: servers.x: a server needs either a command or a url"),
+        ("{command: a, url: 'http://b'}", "2: servers.x: a server needs either a command or a url"),
+        ("{command: a, headers: {}}", "2: servers.x: headers can't be combined with a command"),
+        ("{url: 'http://b', cwd: /}", "2: servers.x: cwd can't be combined with a url"),
+        ("{url: 'file:///etc'}", "2: servers.x.url: the address must begin with http:// or https://"),
         ("{command: ''}", "2: servers.x.command: empty, or with a NUL character"),
         (
             "{comand: a}",
@@ -72,9 +72,9 @@ servers:
         ),
         ("{command: a, call_seconds: 0}", "2: servers.x.call_seconds: should be greater than or equal to 1"),
         ("{command: a, env: {K: '${NONE}'}}", "2: servers.x.env.K: the setting NONE is not set"),
-        ("{command: a, name: y}", "2: servers.x.name: unknown key; the server's own key is its name"),
+        ("{command: a, name: y}", "2: servers.x.name: unknown key; the entry's key is the server's name"),
         ("[a]", "2: servers.x: expected a mapping"),
-        ("{command: a, command: b}", "2: servers.x.command: is given twice"),
+        ("{command: a, command: b}", "2: servers.x.command: duplicate key"),
     ],
 )
 def test_a_wrong_server_is_left_out_with_a_line_and_the_others_run(tmp_path, entry, problem):

@@ -114,8 +114,8 @@ async def test_a_program_that_does_not_start_is_given_up_with_one_line(caplog):
     assert len(server.watches) == 2 * MAX_STARTS
     lines = [record.getMessage() for record in caplog.records if "bad" in record.getMessage()]
     assert lines == [
-        "MCP server bad failed to start, will retry: no such thing",
-        f"MCP server bad is given up after {MAX_STARTS} failed starts: no such thing",
+        "MCP server bad failed to start: no such thing; retrying",
+        f"MCP server bad failed to start {MAX_STARTS} times: no such thing; it won't be started again",
     ]
 
 
@@ -156,7 +156,7 @@ async def test_a_server_that_hangs_at_its_start_is_given_up_too(caplog):
     server = FakeServer(asyncio.Event().wait)
     async with running(server, command(start_seconds=0.001)) as servers:
         await until(lambda: servers.status()["s"] == "stopped")
-    assert "it was not ready within 0.001 s" in caplog.text
+    assert "it wasn't ready within 0.001 s" in caplog.text
 
 
 async def test_tools_that_have_changed_are_listed_anew():

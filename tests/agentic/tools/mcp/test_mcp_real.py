@@ -50,14 +50,14 @@ async def test_tools_and_resources_of_a_real_server_can_be_used(opened):
         everything = (await call(servers, "t__everything")).text
         assert everything.splitlines() == [
             "words",
-            "[sound, audio/wav: it cannot be heard here]",
+            "[sound, audio/wav: it can't be played here]",
             "[resource notes://today: today, what is planned]",
             "[resource notes://a]",
             "embedded",
             "[resource notes://b: application/x-thing, 3 bytes]",
             '{"answer": 42}',
         ]
-        assert "notes://of/{day} (fill in what stands in braces)" in (await call(servers, "t__list_resources")).text
+        assert "notes://of/{day} (replace the parts in braces)" in (await call(servers, "t__list_resources")).text
         assert (await call(servers, "t__read_resource", {"uri": "notes://today"})).text == "nothing <planned>"
         assert (await call(servers, "t__read_resource", {"uri": "notes://picture"})).pictures
         await errors_are_outputs(servers)
@@ -72,7 +72,7 @@ async def errors_are_outputs(servers):
     unknown = await call(servers, "t__read_resource", {"uri": "nope://"})
     assert (unknown.is_error, unknown.text) == (True, "the server says: Unknown resource: nope://")
     broken = await call(servers, "t__say", {"text": "\ud800"})
-    assert (broken.is_error, broken.text) == (True, "the arguments cannot be written as JSON")
+    assert (broken.is_error, broken.text) == (True, "the arguments can't be written as JSON")
 
 
 async def new_tools_are_found(servers):
@@ -138,7 +138,7 @@ async def test_a_program_that_crashes_under_a_call_is_alive_at_the_next(caplog):
         assert "PATH" in (await call(servers, "t__environment")).text.split()
         children = [child for child in psutil.Process().children() if str(PROGRAM) in child.cmdline()]
         assert len(children) == 1
-    assert "MCP server t ended and is restarted: it ended with exit code 7; it said:" in caplog.text
+    assert "MCP server t ended: it ended with exit code 7; it said:" in caplog.text
     assert "out of cheese" in caplog.text
     assert not children[0].is_running()
 
@@ -193,5 +193,5 @@ async def test_headers_reach_the_server_and_a_key_that_it_refuses_shows_in_no_li
             await servers.tried()
             assert names(servers) == []
     assert b"Bearer hunter2000" in asked[0]
-    assert "MCP server t failed to start, will retry: HTTP 401 No" in caplog.text
+    assert "MCP server t failed to start: HTTP 401 No" in caplog.text
     assert "hunter2000" not in caplog.text

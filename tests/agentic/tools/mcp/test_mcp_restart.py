@@ -68,7 +68,7 @@ async def test_a_call_after_a_restart_runs_once_in_a_new_session(rejection, capl
         assert server.calls == ["say", "say"]
         assert names(servers) == ["t__more", "t__say"]
         assert not (await call(servers, "t__more")).is_error
-    assert "MCP server t is gone, connecting again: " in caplog.text
+    assert "MCP server t ended: " in caplog.text
 
 
 async def test_a_session_that_expired_while_idle_is_renewed_and_concurrent_calls_run_once_each():
@@ -90,7 +90,7 @@ async def test_a_server_that_knows_no_session_of_its_own_is_asked_twice_not_fore
         server.before_call = forget_again
         output = await call(servers, "t__say")
         assert output.is_error
-        assert "does not know the session" in output.text
+        assert "doesn't know the session" in output.text
         assert server.requests.count("tools/call") == 2
         server.before_call = lambda: None
         assert not (await call(servers, "t__say")).is_error
@@ -139,7 +139,7 @@ async def test_new_tools_of_a_restarted_server_are_found_without_a_call():
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (cut_in_mid_answer, "the server's answer was cut off; the call may have run"),
+        (cut_in_mid_answer, "the server's answer was incomplete; the call may have run"),
         (accept_without_answer, "the server says: server answered a request with 202 Accepted"),
     ],
 )
@@ -202,7 +202,7 @@ async def test_calls_fail_immediately_while_a_restarted_server_refuses_the_key(s
                 outputs.append(await call(servers, "t__say"))
             for output in outputs:
                 assert output.is_error
-                assert f"the server t refused the connection: HTTP {status} Said" in output.text
+                assert f"the server t rejected the connection: HTTP {status} Said" in output.text
             assert server.requests.count("tools/call") == 0
             assert names(servers) == ["t__say"]
             server.status = None
