@@ -29,6 +29,7 @@ from agentic.llm.turns import (
     read_calls,
     rounds_in_words,
     with_newest_pictures,
+    written_calls,
 )
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Usage
 
@@ -132,10 +133,13 @@ class ProviderModel:
             prompt = replace(prompt, on_text=listen_until_stop(prompt.on_text, prompt.stop))
         prompt, history = with_newest_pictures(prompt, history, self.profile.max_pictures)
         reply = await self._accepted(prompt, history, ends)
+        text, calls = cut_at_stop(reply.text, prompt.stop), reply.tool_calls
+        if not calls and self.profile.tools and (calls := written_calls(text, prompt.tools)):
+            text = ""
         return replace(
             reply,
-            text=cut_at_stop(reply.text, prompt.stop),
-            tool_calls=read_calls(reply.tool_calls, prompt.rounds, self.profile),
+            text=text,
+            tool_calls=read_calls(calls, prompt.rounds, self.profile),
             model=self.name,
             usage=self._priced(pricing.fill_in(reply.usage, prompt, history, reply.text), self.access.model),
         )

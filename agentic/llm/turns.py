@@ -223,6 +223,11 @@ def refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
+# Around calls that a model writes as text.
+_WRITTEN_MARK = re.compile(r"^```[\w-]*[ \t]*$|\A```[\w-]*|```\Z|</?tool_calls?>", re.MULTILINE)
+_CALL_DECODER = json.JSONDecoder(parse_constant=refuse_constant)
+
+
 def arguments_text(arguments: Mapping[str, Any]) -> str:
     """Return arguments as JSON text, and unparsable ones as the model wrote them."""
     raw = arguments.get(RAW)
@@ -234,6 +239,27 @@ def arguments_text(arguments: Mapping[str, Any]) -> str:
 def echo_of(name: str, content: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return a model's answer in its provider's shape, for `ToolRound.echo`. `name` is `provider/model`."""
     return {"by": name, "content": list(content)}
+
+
+def written_calls(text: str, tools: Sequence[Tool]) -> tuple[ToolCall, ...]:
+    """Return the calls of these tools that a model wrote as its answer instead of making them: JSON objects with a name
+    and arguments, perhaps in code blocks, tags, or a list. An answer with anything else has none."""
+    names, calls = {tool.name for tool in tools}, list[ToolCall]()
+    left = _WRITTEN_MARK.sub("", text.strip()).strip()
+    while left:
+        try:
+            read, end = _CALL_DECODER.raw_decode(left)
+        except (ValueError, RecursionError):
+            return ()
+        for each in read if isinstance(read, list) else [read]:
+            fields = each if isinstance(each, dict) else {}
+            name, given = fields.get("name"), fields.get("arguments", fields.get("parameters"))
+            is_call = isinstance(name, str) and name in names and isinstance(given, dict | str)
+            if not is_call or len(fields.keys() - {"id", "type"}) != 2:
+                return ()
+            calls.append(ToolCall("", str(name), arguments_of(given)))
+        left = left[end:].lstrip().removeprefix(",").lstrip()
+    return tuple(calls)
 
 
 def read_calls(calls: Sequence[ToolCall], rounds: Sequence[ToolRound], profile: Profile) -> tuple[ToolCall, ...]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentic.llm.errors import BadAnswer
 from agentic.llm.provider_table import profile_of
-from agentic.llm.turns import RAW, arguments_of, arguments_text, function_of, is_strict
+from agentic.llm.turns import RAW, arguments_of, arguments_text, function_of, is_strict, written_calls
 from agentic.llm.types import Message, Picture, Prompt, Reply, Tool, ToolCall, ToolResult, ToolRound
 from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer
@@ -56,6 +56,51 @@ async def test_a_name_that_is_no_tool_and_a_text_beside_the_call_come_through(pr
         reply = await model.complete(Prompt(text="?", tools=TOOLS))
     assert reply.text == "Let me see."
     assert [call.name for call in reply.tool_calls] == ["no_such_tool"]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '```json\n{"name": "weather", "arguments": {"town": "Köln"}}\n```',
+        '```{"name": "weather", "arguments": {"town": "Köln"}}```',
+        ' {"name": "weather", "parameters": {"town": "Köln"}}\n',
+        '[{"type": "function", "name": "weather", "arguments": "{\\"town\\": \\"Köln\\"}"}]',
+        '<tool_call>\n{"name": "weather", "arguments": {"town": "Köln"}}\n</tool_call>',
+    ],
+)
+async def test_a_call_that_is_written_as_the_answer_is_made(provider: str, written: str) -> None:
+    async with talking(provider, Answer(text=written), Answer(text="Rain.")) as (model, server):
+        reply = await model.complete(Prompt(text="rain?", tools=TOOLS))
+        assert (reply.text, [(call.name, call.arguments) for call in reply.tool_calls]) == (
+            "",
+            [("weather", {"town": "Köln"})],
+        )
+        await model.complete(Prompt(text="rain?", tools=TOOLS, rounds=(answered(reply, "wet"),)))
+    assert "wet" in json.dumps(dict(server.requests[1].raw))
+
+
+def test_calls_may_be_written_one_after_the_other() -> None:
+    call = '```json\n{"name": "time", "arguments": {"n": %d}}\n```'
+    assert [made.arguments for made in written_calls(f"{call % 1}\n\n{call % 2}", TOOLS)] == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "Sunny.",
+        'Like this: {"name": "weather", "arguments": {}}',
+        '```json\n{"name": "weather", "arguments": {}}\n```\nThat is how it works.',
+        '{"name": "no_such_tool", "arguments": {}}',
+        '{"name": "weather", "arguments": {}, "text": "Hello"}',
+        '{"name": "weather"}',
+        '{"name": ["weather"], "arguments": {}}',
+        '{"skip": false, "text": "Hello"}',
+        '{"name": "weather", "arguments": {"town": "Kö',
+    ],
+)
+def test_an_answer_with_anything_else_is_no_call(said: str) -> None:
+    assert written_calls(said, TOOLS) == ()
 
 
 async def test_without_tools_a_request_is_as_it_was(provider: str) -> None:
