@@ -231,7 +231,7 @@ def _reason(reason: str) -> str:
 
 def _word(text: str) -> str:
     """Return a value of a record without characters that Discord would format."""
-    return "".join(letter for letter in text if letter.isalnum() or letter in "-_./:, ")[:MAX_WORD]
+    return "".join(letter for letter in text if letter.isalnum() or letter in "-_./:, '’")[:MAX_WORD]
 
 
 def _when(at: float) -> str:

@@ -82,7 +82,7 @@ WHAT_TO_DO: Mapping[str | None, str] = {
     " /room resume to continue.",
 }
 NOT_LOCKED = (
-    f"{HIDDEN}I can't lock this thread between the audience's slots, because some bots here lack the Manage Threads"
+    f"{HIDDEN}I can't lock this thread outside the audience's time, because some bots here lack the Manage Threads"
     " permission. The room continues, and anyone can write at any time."
 )
 
