@@ -179,7 +179,7 @@ def choose_servers(session: Session) -> bool:
     talk.heading("Server")
     if not session.tokens():
         what = f"Set {SERVERS} and {CHANNELS} in .env yourself."
-        talk.warn(f"Without a checked token, your servers and channels can't be listed. {what}")
+        talk.warn(f"Without a token that Discord accepts, your servers and channels can't be listed. {what}")
         return False
     found = _invited(session, ())
     session.servers = {server: name for servers in found.values() for server, name in servers.items()}

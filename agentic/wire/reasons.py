@@ -84,7 +84,7 @@ ENDINGS: Mapping[EndReason, str] = {
     "round_limit": "it reached the maximum number of rounds",
     "too_few_spoke": "only one bot had something to say",
     "most_skipped": "most bots had nothing to say",
-    "chance": "by chance, which gets likelier with each round",
+    "chance": "by chance, which gets more likely with each round",
     "nobody_opened": "no bot started it",
     "channel_taken": "another conversation took the channel",
     "budget": "today's budget is used up",

@@ -141,4 +141,4 @@ def why_no_words(parts: ConsoleContext, call: Call, at: float) -> str:
         return f"Removed after {days} days (RECORD_PROMPTS_DAYS)."
     if age < ARRIVAL_SECONDS:
         return "Not here yet. Prompts reach the history within seconds. Reload in a moment."
-    return "Not recorded: prompts weren't recorded then, or this one was lost (see Agents, The record)."
+    return "Not recorded: prompts weren't recorded then, or this one was lost (see Agents, The history)."

@@ -112,15 +112,15 @@ export function lastErrors(agent) {
 // --- the record ---
 
 function recordCard(record) {
-  if (record.days === 0) return card("The record", h("p", { class: "muted" }, "Nothing is recorded: RECORD_DAYS is 0. Set it to a number of days in .env, and restart."));
+  if (record.days === 0) return card("The history", h("p", { class: "muted" }, "Nothing is recorded: RECORD_DAYS is 0. Set it to a number of days in .env and restart."));
   const { state } = record;
-  if (record.problem) return card("The record", h("p", { class: "problem" }, `Nothing is recorded: ${record.problem}. The bots keep running.`));
-  if (!state) return card("The record", h("p", { class: "muted" }, record.elsewhere ? "Another process writes the record, in its own data folder: its console shows it." : "Nothing is recorded yet: the file is made with the first turn."));
+  if (record.problem) return card("The history", h("p", { class: "problem" }, `Nothing is recorded: ${record.problem}. The bots keep running.`));
+  if (!state) return card("The history", h("p", { class: "muted" }, record.elsewhere ? "Another process writes the history in its own data folder. That process's console shows it." : "Nothing is recorded yet. The first turn creates the file."));
   const dropped = Object.entries(state.dropped).filter(([, number]) => number > 0);
   const fact = (name, value) => [h("dt", null, name), h("dd", null, value)];
-  return card("The record", h("dl", { class: "facts" },
+  return card("The history", h("dl", { class: "facts" },
     fact("Recorder", recorder(record.recorder, record.elsewhere)),
-    fact("Size", `${bytes(state.bytes)}${state.free_bytes > 1e6 ? `, ${bytes(state.free_bytes)} of it to be used again` : ""}`),
+    fact("Size", `${bytes(state.bytes)}${state.free_bytes > 1e6 ? `, ${bytes(state.free_bytes)} of it free for new entries` : ""}`),
     fact("Turns", `${count(state.counts.turns)}${state.oldest ? `, since ${dateTime(state.oldest)}` : ""}`),
     fact("Also", [["conversation", "conversations"], ["post", "posts"], ["prompt", "words"], ["reaction", "reactions"]].map(([name, key]) => several(state.counts[key], name)).join(", ")),
     fact("Kept", `${keeps("turns", record.days)} (RECORD_DAYS), ${keeps("prompts", record.prompts_days)} (RECORD_PROMPTS_DAYS)`),
@@ -128,9 +128,9 @@ function recordCard(record) {
 }
 
 function recorder(acts, elsewhere) {
-  if (acts === null) return "not known: Redis does not answer";
-  if (elsewhere) return "another process writes it now, in its own data folder";
-  return acts ? "a process writes it now" : h("span", { class: "problem" }, "no process writes it now; what happens waits in Redis, within bounds");
+  if (acts === null) return "unknown: Redis doesn't answer";
+  if (elsewhere) return "another process is writing it now, in its own data folder";
+  return acts ? "a process is writing it now" : h("span", { class: "problem" }, "no process is writing it now; new entries wait in Redis, up to a limit");
 }
 
 const keeps = (what, days) => (days === null ? `${what} for ever` : days === 0 ? `no ${what}` : `${what} for ${days} days`);
