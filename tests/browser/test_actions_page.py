@@ -36,9 +36,9 @@ def test_an_owner_begins_a_conversation_chooses_who_goes_on_and_stops_it(local: 
     toast(page, "Gemini")
     page.get_by_role("button", name="Stop", exact=True).click()
     confirm(page, "Stop")
-    toast(page, "The bots are silent in #story for")
+    toast(page, "The bots are stopped in #story for")
     page.get_by_role("button", name="Resume").click()
-    toast(page, "The bots may speak in #story again.")
+    toast(page, "The bots can speak in #story again.")
 
 
 def test_a_pause_of_all_is_asked_for_first_and_seen_on_every_page(local: Program, open_page: OpenPage) -> None:
@@ -64,9 +64,9 @@ def test_a_time_of_today_is_added_and_skipped_and_the_actions_are_listed(local: 
     page.get_by_role("button", name="Add a time").click()
     page.get_by_label(re.compile("Time")).fill("23:59")
     confirm(page, "Add")
-    toast(page, "A conversation begins at 23:59.")
+    toast(page, "A conversation will start at 23:59.")
     page.get_by_role("listitem").filter(has_text="23:59").get_by_role("button", name="Skip").click()
-    toast(page, "There will be no conversation at 23:59.")
+    toast(page, "No conversation will start at 23:59.")
     page.get_by_role("listitem").filter(has_text="23:59").wait_for(state="detached")
 
 

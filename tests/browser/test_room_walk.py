@@ -22,7 +22,7 @@ def test_an_owner_opens_a_room_watches_it_and_closes_it(local: Program, open_pag
     toast(page, "is paused")
     page.get_by_role("button", name="Resume").click()
     confirm(page, "Resume")
-    toast(page, "continues")
+    toast(page, "has resumed")
     page.get_by_role("button", name="Close", exact=True).click()
     confirm(page, "Close it")
     toast(page, "is closed")

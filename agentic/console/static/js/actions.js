@@ -106,8 +106,8 @@ async function nextDialog(channel, running) {
   const values = await ask("Who speaks next?", [
     field("Bot", agents()),
     h("p", { class: "muted" }, running
-      ? "After the turn that is under way, without a pause. One that has spoken already speaks once more."
-      : "No conversation is running here: this bot has one turn."),
+      ? "This bot speaks right after the current turn, even if it has already spoken in this round."
+      : "No conversation is running here, so this bot takes one turn."),
   ], "Let it speak");
   if (values) await act("next", { channel, agent: values.agent });
 }
@@ -122,14 +122,14 @@ async function stopDialog(channel) {
 
 async function pauseDialog() {
   const sure = await ask("Pause all bots?", [
-    h("p", null, "Running conversations end. Nobody is answered, in any channel or direct message, and nothing that is scheduled runs, until you resume all bots. A restart does not end the pause."),
+    h("p", null, "Running conversations end. Until you resume all bots, they answer nobody in any channel or direct message, and nothing scheduled runs. A restart doesn't end the pause."),
   ], "Pause all");
   if (sure) await act("pause", {});
 }
 
 async function muteDialog(agent) {
   const values = await ask(`Mute ${agent.name}?`, [
-    h("p", null, "It says nothing in any channel; it may finish a message that it is writing."),
+    h("p", null, "It stays silent in every channel, but may finish the message it's writing."),
     field("For", select("minutes", [["60", "an hour"], ["480", "8 hours"], ["1440", "a day"], ["10080", "a week"]])),
   ], "Mute");
   if (values) await act("mute", { agent: agent.key, minutes: Number(values.minutes) });
@@ -139,7 +139,7 @@ async function raiseDialog(scope, whose) {
   const sum = h("input", { name: "dollars", type: "number", min: "0.01", max: "25", step: "0.01", value: "1", required: true, inputmode: "decimal" });
   const values = await ask(`Raise today's limit of ${whose}`, [
     field("US dollars more", sum),
-    h("p", { class: "muted" }, "This may be spent in addition, today only. At most $25 at once."),
+    h("p", { class: "muted" }, "This amount is added to the limit, for today only. You can add up to $25 at a time."),
   ], "Raise the limit");
   if (!values) return;
   const where = scope.kind === "all" ? "all" : `${scope.kind}:${scope.id}`;
@@ -150,7 +150,7 @@ async function timeDialog(title, name, slot, yes) {
   const time = h("input", { name: "time", type: "time", required: true });
   const values = await ask(title, [
     field(`Time (${me.timezone})`, time),
-    h("p", { class: "muted" }, "A time of today that is still to come."),
+    h("p", { class: "muted" }, "A time later today."),
   ], yes);
   if (values) await act(name, { ...slot, time: values.time });
 }

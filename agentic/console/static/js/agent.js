@@ -19,7 +19,7 @@ export async function render(root, { parts: [name], query, signal }) {
     memory(agent),
     card("Persona files", ...agent.problems.map((problem) => h("p", { class: "problem" }, problem)), tabs(agent, shown, file), file));
   if (shown) await show(file, agent, shown, signal);
-  else fill(file, h("p", { class: "muted" }, "It has no persona files: it is what the table of agents says."));
+  else fill(file, h("p", { class: "muted" }, "It has no persona files, so it uses the built-in character."));
 }
 
 // --- models ---
@@ -27,7 +27,7 @@ export async function render(root, { parts: [name], query, signal }) {
 function models(agent) {
   if (!agent.models.length) return null;
   const rows = agent.models.map((model) => {
-    const name = h("span", null, model.model, !model.usable && [" ", chip("no key", "bad")], !model.known && [" ", chip("price not known: counted as the provider’s dearest", "warn")]);
+    const name = h("span", null, model.model, !model.usable && [" ", chip("no key", "bad")], !model.known && [" ", chip("unknown price: treated as the provider’s most expensive model", "warn")]);
     if (model.picture !== null) return [name, "", "", `about ${cents(model.picture)} a picture`];
     if (!model.input && !model.output) return [name, "", "", "free"];
     return [name, cents(model.input), cents(model.cached), cents(model.output)];
@@ -38,7 +38,7 @@ function models(agent) {
 // --- memory ---
 
 function memory(agent) {
-  if (!agent.memory.length) return card("Memory", h("p", { class: "muted" }, "It has noted nothing yet."));
+  if (!agent.memory.length) return card("Memory", h("p", { class: "muted" }, "It hasn't noted anything yet."));
   const nodes = [];
   let section = "";
   for (const entry of agent.memory) {
@@ -46,17 +46,17 @@ function memory(agent) {
     section = entry.section;
     nodes.push(h("div", { class: "memory" }, h("p", { dir: "auto" }, entry.text.replace(/^\s*[-*+] /, "")), h("small", null, ...origin(entry))));
   }
-  return card("Memory", h("p", { class: "muted" }, "What it noted, and what its owner wrote. An entry is shown to readers who may see the channels it was learned in."), ...nodes);
+  return card("Memory", h("p", { class: "muted" }, "Notes by the bot and its owner. The bot uses a note only if everyone there can read the channels it came from."), ...nodes);
 }
 
 // Who brought it about, where, when and in which turn.
 function origin(entry) {
-  if (!entry.readable) return [h("span", { class: "problem" }, "The mark of its origin is damaged, so no prompt has this entry. Correct it in memory.md.")];
-  if (!entry.channels.length && !entry.people.length && !entry.others) return ["Written by its owner; for every channel."];
-  const people = [...entry.people.map(({ id, name }) => personLink(id, name)), ...(entry.others ? [entry.people.length ? "others" : "people who are not known"] : [])];
+  if (!entry.readable) return [h("span", { class: "problem" }, "The comment that says where this note came from can't be read, so the bot doesn't use it. Correct it in memory.md.")];
+  if (!entry.channels.length && !entry.people.length && !entry.others) return ["Written by the owner. The bot may use it in every channel."];
+  const people = [...entry.people.map(({ id, name }) => personLink(id, name)), ...(entry.others ? [entry.people.length ? "others" : "unknown people"] : [])];
   return [
     "By ", joined(people), entry.channels.length ? " in " : "", joined(entry.channels.map(({ id }) => channelLink(id))),
-    entry.added_at ? `, ${dateTime(entry.added_at)}` : ", before the kept versions",
+    entry.added_at ? `, ${dateTime(entry.added_at)}` : ", before the oldest stored version",
     entry.turn && [", in ", h("a", { href: turnAddress(entry.turn) }, "this turn")], ".",
   ].filter((part) => part !== "");
 }
@@ -83,7 +83,7 @@ async function show(place, agent, name, signal) {
   });
   fill(place,
     file.text === null ? h("p", { class: "muted" }, file.error || "The file is not there, or cannot be read.") : h("pre", { dir: "auto", class: "persona-file" }, file.text),
-    h("h3", null, file.changes.length ? "Its last changes" : "No change of it is kept."),
+    h("h3", null, file.changes.length ? "Its last changes" : "No earlier version is stored."),
     h("p", { class: "muted" }, file.changes.length ? "What was edited by hand is part of the next change." : "The program keeps the ten versions before each of its own changes."),
     file.changes.map(change));
 }
@@ -91,7 +91,7 @@ async function show(place, agent, name, signal) {
 function change(each, n) {
   const words = `${count(each.added)} ${each.added === 1 ? "line" : "lines"} added, ${count(each.removed)} removed`;
   return h("details", { open: n === 0 }, h("summary", null, `${each.at ? dateTime(each.at) : "At an unknown time"}: ${words}`),
-    each.lines === null ? h("p", { class: "muted" }, "The versions are too long to be compared here.") : h("pre", { class: "diff" }, each.lines.map(diffLine)));
+    each.lines === null ? h("p", { class: "muted" }, "These versions are too long to compare here.") : h("pre", { class: "diff" }, each.lines.map(diffLine)));
 }
 
 const NAMES = { "+": "added", "-": "removed" };

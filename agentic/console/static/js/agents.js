@@ -57,14 +57,14 @@ export function hindrances(agent) {
   const cooling = agent.cooldowns.filter((each) => each.until > now);
   const lines = [
     agent.failure && `Its bot failed: ${agent.failure}.`,
-    ...Object.keys(agent.accounts).filter((name) => !agent.accounts[name]).map((name) => `Its account on ${name} is not connected: does the server for ${name} run?`),
-    !agent.online && !Object.keys(agent.accounts).length && !agent.failure && "Its bot is offline: its process does not run, or it has no token.",
+    ...Object.keys(agent.accounts).filter((name) => !agent.accounts[name]).map((name) => `Its account on ${name} isn't connected. Is the server for ${name} running?`),
+    !agent.online && !Object.keys(agent.accounts).length && !agent.failure && "Its bot is offline. Either its process isn't running, or it has no token.",
     agent.muted_until > now && ["Muted until ", at(agent.muted_until), " (", when(agent.muted_until), ")."],
-    agent.backoff_until > now && ["Its provider refused it (key or quota); it is tried again ", until(agent.backoff_until), "."],
-    agent.turns_most !== null && agent.turns_today >= agent.turns_most && `Its ${count(agent.turns_most)} turns of today are used up (AGENT_MAX_DAILY).`,
-    agent.cap !== null && agent.spent >= agent.cap && "Its budget of today is used up.",
+    agent.backoff_until > now && ["Its AI provider rejects its requests (key or quota). It tries again ", until(agent.backoff_until), "."],
+    agent.turns_most !== null && agent.turns_today >= agent.turns_most && `Its ${count(agent.turns_most)} turns for today are used up (AGENT_MAX_DAILY).`,
+    agent.cap !== null && agent.spent >= agent.cap && "Its budget for today is used up.",
     !agent.online && !connected(agent).length && agent.models.length > 0 && !agent.models.some((model) => model.usable && model.picture === null) && "None of its models has a key.",
-    cooling.length > 0 && ["It has just spoken in ", cooling.map(({ channel }) => channelText(channel)).join(", "), "; it may be called there again ", until(Math.max(...cooling.map((each) => each.until))), "."],
+    cooling.length > 0 && ["It just spoke in ", cooling.map(({ channel }) => channelText(channel)).join(", "), ". You can call it there again ", until(Math.max(...cooling.map((each) => each.until))), "."],
   ].filter(Boolean);
   if (!lines.length) return null;
   const grave = !(agent.online || connected(agent).length) || lines.length > (cooling.length ? 1 : 0);
@@ -83,7 +83,7 @@ export function figures(agent) {
       : meter("Cost today", agent.spent, agent.cap, `${cents(agent.spent)} of ${cents(agent.cap)}`),
     turns.length > 0 && h("div", { class: "row" }, turns.map(link)),
     speedLine(agent),
-    agent.reactions.length > 0 && h("div", { class: "row", title: "Reactions to its posts in 30 days" }, agent.reactions.slice(0, 6).map(({ emoji, count: number }) => h("span", { class: "reaction" }, shownEmoji(emoji), " ", count(number)))),
+    agent.reactions.length > 0 && h("div", { class: "row", title: "Reactions to its posts in the last 30 days" }, agent.reactions.slice(0, 6).map(({ emoji, count: number }) => h("span", { class: "reaction" }, shownEmoji(emoji), " ", count(number)))),
   ];
 }
 

@@ -38,7 +38,7 @@ async function call(path, options) {
     response = await fetch(path, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, "The console does not answer. Is the program still running?");
+    throw new ApiError(0, "The console isn't responding. Is the program still running?");
   }
   const body = await response.json().catch(() => ({}));
   if (response.ok) return body;

@@ -4,7 +4,7 @@ import { agentChip, empty, fill, h, numberTable } from "./dom.js";
 import { percent } from "./format.js";
 
 const KINDS = [["", "All votes"], ["arena", "Arena"], ["room", "Rooms"]];
-const EMPTY = "Nobody has voted yet. In Discord, /arena asks two hidden models the same question, and at the end of a room people vote by a reaction.";
+const EMPTY = "Nobody has voted yet. In Discord, /arena asks two hidden bots the same question and people vote. In rooms, people vote by reacting with 👍.";
 
 export async function render(root, { query, signal }) {
   const kind = KINDS.some(([key]) => key === query.get("kind")) ? query.get("kind") : "";
@@ -25,10 +25,10 @@ function standings(items) {
   ]);
   return [
     numberTable("Season", ["Agent and model", "Won alone", "Votes", "By chance", "Tied", "Contests"], rows),
-    h("p", { class: "muted" }, "In brackets the range in which the true share lies with 95 % certainty, given so few votes: where two ranges overlap, the order may be luck. The order is by the lower end. “By chance” is the share of votes if people voted blindly."),
+    h("p", { class: "muted" }, "The true share is in the range in parentheses with 95% certainty. If two ranges overlap, their order may be luck. The list is sorted by the lower end. “By chance” is the share you'd expect if people voted at random."),
   ];
 }
 
-// "3 of 5, 60 % (23–88)"
+// "3 of 5, 60% (23–88)"
 const share = ({ count, of, value, low, high }) =>
   of ? `${count} of ${of}, ${percent(value)} (${Math.round(low * 100)}–${Math.round(high * 100)})` : "–";

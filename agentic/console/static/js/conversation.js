@@ -18,7 +18,7 @@ export async function render(root, { parts: [id], signal }) {
       h("h1", null, talk.topic || "Conversation without a topic"),
       h("div", { class: "row", role: "group", "aria-label": "Save it as" }, h("span", { class: "muted" }, "Save as"), save)),
     facts(talk),
-    talk.items.length ? h("section", { class: "card chat-card", "aria-label": "The conversation" }, chat(talk)) : empty("No turn of it is recorded."));
+    talk.items.length ? h("section", { class: "card chat-card", "aria-label": "The conversation" }, chat(talk)) : empty("None of its turns are in the history."));
 }
 
 function facts(talk) {
@@ -62,4 +62,4 @@ function skipped(turns) {
     h("ul", { class: "plain" }, turns.map((turn) => h("li", { class: "row" }, at(turn.at), agentChip(turn.agent), outcomeChip(turn), h("span", null, said(turn)), h("a", { href: turnAddress(turn) }, "its turn")))));
 }
 
-const said = (turn) => alsoDid(turn) || turn.reason_text || (turn.outcome === "posted" ? "its post is not in the record" : turn.outcome);
+const said = (turn) => alsoDid(turn) || turn.reason_text || (turn.outcome === "posted" ? "its post isn't in the history" : turn.outcome);

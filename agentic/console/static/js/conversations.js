@@ -61,5 +61,5 @@ const ordered = ({ agents, starter }) => [...agents].sort((one, other) => (other
 export function ending(each) {
   if (each.ended_text) return `ended: ${each.ended_text}`;
   if (each.ended_at) return ["ended ", when(each.ended_at)];
-  return Date.now() / 1000 - each.started_at < 6 * 3600 ? "running, or its end is not recorded yet" : "its end was not recorded";
+  return Date.now() / 1000 - each.started_at < 6 * 3600 ? "running, or not yet recorded as ended" : "its end wasn't recorded";
 }

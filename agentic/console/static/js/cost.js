@@ -9,7 +9,7 @@ import { calledBy, personLink, turnAddress, turnsAddress } from "./turn_words.js
 
 const RANGES = [7, 30, 90];
 const DAY = 86400;
-const BY = { usual: "by the days before it", pace: "by its pace so far" };
+const BY = { usual: "based on the days before", pace: "based on today so far" };
 
 export async function render(root, { query, signal }) {
   const range = rangeOf(query);
@@ -44,7 +44,7 @@ function today(budgets) {
 
 function overrun({ cap }, { usd }) {
   if (cap === null) return "";
-  return usd > cap ? `; the budget of ${cents(cap)} ends before` : `; the budget is ${cents(cap)}`;
+  return usd > cap ? `; the budget of ${cents(cap)} will be used up before then` : `; the budget is ${cents(cap)}`;
 }
 
 function group(title, uses) {
@@ -99,8 +99,8 @@ function sums(costs, range) {
     costliest(costs.costliest),
     sumTable("By channel", "channels", "Channel", costs.channels, (row) => h("a", { href: turnsAddress({ channel: row.channel.id }) }, channelText(row.channel)), range),
     sumTable("By person", "people", "Person", costs.people, person, range, "Turns", costs.more_people > 0 && `The ${costs.people.length} who caused the most; the CSV has ${costs.more_people} more.`),
-    costs.replays_usd > 0 && h("p", { class: "muted" }, `${hundredths(costs.replays_usd)} of it are replays: by day, agent and model only.`),
-    costs.imported_usd > 0 && h("p", { class: "muted" }, `${cents(costs.imported_usd)} of it are from before the record (import-costs): by day and agent only.`),
+    costs.replays_usd > 0 && h("p", { class: "muted" }, `${hundredths(costs.replays_usd)} of it is for replays, shown by day, bot, and model only.`),
+    costs.imported_usd > 0 && h("p", { class: "muted" }, `${cents(costs.imported_usd)} of it is from before the history began (import-costs), shown by day and bot only.`),
   ].filter(Boolean);
 }
 

@@ -8,7 +8,7 @@ export const count = (value) => number.format(value || 0);
 // "1 turn", "3 turns", several(2, "entry", "entries").
 export const several = (value, one, more = `${one}s`) => `${count(value)} ${value === 1 ? one : more}`;
 export const tokens = (value) => (value < 10000 ? count(value) : compact.format(value));
-export const percent = (share) => `${Math.round((share || 0) * 100)} %`;
+export const percent = (share) => `${Math.round((share || 0) * 100)}%`;
 
 export function seconds(value) {
   if (value === null || value === undefined) return "–";

@@ -302,7 +302,7 @@ class LivePage {
 
   beginning(thread) {
     if (thread.next) return h("p", { class: "begin" }, h("button", { class: "quiet", onclick: () => this.older() }, "Earlier messages"));
-    return h("p", { class: "begin muted" }, this.person === null ? "Earlier messages are in Discord." : "This is where it begins.");
+    return h("p", { class: "begin muted" }, this.person === null ? "Earlier messages are in Discord." : "This is the beginning of the channel.");
   }
 
   async older() {
@@ -322,7 +322,7 @@ class LivePage {
   }
 
   nothingYet() {
-    if (!this.box) return h("div", { class: "welcome" }, h("h2", null, `Nothing was said in #${this.channel.name} yet`), h("p", { class: "muted" }, "What is said there appears here as it comes."));
+    if (!this.box) return h("div", { class: "welcome" }, h("h2", null, `Nobody has written in #${this.channel.name} yet`), h("p", { class: "muted" }, "New messages appear here as they're posted."));
     const [name] = this.session.person.mentions, words = `@${name} hello`;
     return h("div", { class: "welcome" }, h("div", { class: "faces", "aria-hidden": "true" }, this.session.person.mentions.slice(0, 4).map((one) => this.face(one))),
       h("h2", null, "Say hello"),
@@ -336,7 +336,7 @@ class LivePage {
 
   showNothing() {
     const none = this.session.channels.size === 0;
-    const text = none ? "No channel yet: the bots of this program are still connecting, or see none of the channels in .env. Chats of Signal are not shown here; their turns are, under Turns." : "No bot sees this channel. It may have been deleted.";
+    const text = none ? "No channels yet. The bots are still connecting, or they can't see any of the channels in .env. Signal chats aren't shown here, but you can find their turns under Turns." : "No bot sees this channel. It may have been deleted.";
     fill(this.inner, empty(text));
   }
 
@@ -417,7 +417,7 @@ class LivePage {
     clearTimeout(this.down);
     if (up) this.banner.hidden = true;
     else this.down = setTimeout(() => {
-      this.banner.textContent = "The program does not answer. This page continues as soon as it does.";
+      this.banner.textContent = "The program isn't responding. This page continues as soon as it does.";
       this.banner.hidden = false;
     }, PATIENCE);
   }

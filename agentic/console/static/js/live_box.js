@@ -47,11 +47,11 @@ export function writingBox(channel, person, isTalk) {
 
   const attach = (chosen) => {
     picker.value = "";
-    if (chosen && chosen.size > MOST_FILE) return void fill(problem, `That file has ${Math.ceil(chosen.size / 1e6)} MB, at most ${MOST_FILE / 1e6} are possible.`);
+    if (chosen && chosen.size > MOST_FILE) return void fill(problem, `That file has ${Math.ceil(chosen.size / 1e6)} MB. The limit is ${MOST_FILE / 1e6} MB.`);
     file = chosen || null;
     attached.hidden = !file;
     fill(problem);
-    if (file) fill(attached, h("span", null, "📄 ", h("bdi", null, file.name)), h("button", { type: "button", class: "quiet icon", "aria-label": "Do not attach it", onclick: () => attach(null) }, "×"));
+    if (file) fill(attached, h("span", null, "📄 ", h("bdi", null, file.name)), h("button", { type: "button", class: "quiet icon", "aria-label": "Remove the file", onclick: () => attach(null) }, "×"));
     resize();
     area.focus();
   };
@@ -110,7 +110,7 @@ export function writingBox(channel, person, isTalk) {
     resize();
     fill(problem);
     const named = answered || person.mentions.some((name) => text.toLowerCase().includes(`@${name.toLowerCase()}`));
-    fill(hint, !named && !isTalk() && `No bot was named and no conversation is running here, so none may answer: begin with @${person.mentions[0]}, or press Start above.`);
+    fill(hint, !named && !isTalk() && `No conversation is running here, so no bot may answer. Begin with @${person.mentions[0]}, or press Start above.`);
     try {
       await post(`api/live/channels/${channel.id}/messages`, { text, reply_to: answered ? answered.id : null, file: sent && { name: sent.name, data: await base64(sent) } });
     } catch (error) {
@@ -141,7 +141,7 @@ function base64(file) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(new Error("The file cannot be read."));
+    reader.onerror = () => reject(new Error("The file can't be read."));
     reader.readAsDataURL(file);
   });
 }

@@ -70,7 +70,7 @@ function fileNode(message, file) {
   const image = h("img", { src: address, alt: file.name, loading: "lazy", decoding: "async" });
   const link = h("a", { class: "picture", href: address, target: "_blank", rel: "noopener", title: file.name }, image);
   image.addEventListener("error", () => {
-    named.append(h("small", null, " · the picture cannot be shown anymore"));
+    named.append(h("small", null, " · the picture is no longer available"));
     link.replaceWith(named);
   });
   return link;

@@ -63,7 +63,7 @@ async function route() {
 }
 
 function failure(error) {
-  const text = error instanceof ApiError ? error.message : "This page failed. Reload it; the browser's console says why.";
+  const text = error instanceof ApiError ? error.message : "Something went wrong on this page. Reload it. The browser's console has the details.";
   return h("div", { class: "page" }, empty(text), h("p", { class: "row centre" }, h("button", { onclick: route }, "Try again")));
 }
 
@@ -103,7 +103,7 @@ function signIn() {
   };
   fill(main, h("form", { class: "card sign-in", onsubmit: submit }, h("h1", null, "Sign in"),
     h("label", { for: "token" }, "Token"), field,
-    h("p", { class: "muted" }, "The owner of the bots has set it: CONSOLE_TOKEN in .env."), problem,
+    h("p", { class: "muted" }, "The bots' owner set it as CONSOLE_TOKEN in .env."), problem,
     h("button", { class: "primary" }, "Sign in")));
   field.focus();
 }
@@ -114,7 +114,7 @@ function topEnd() {
     signIn();
   };
   fill(document.getElementById("top-end"), pauseAll(),
-    me.local && h("span", { class: "chip", title: "Bots on this machine, with a Discord of their own" }, "local"),
+    me.local && h("span", { class: "chip", title: "Bots on this machine, without Discord" }, "local"),
     me.signs_in && h("button", { class: "quiet", onclick: leaveConsole }, "Sign out"));
 }
 

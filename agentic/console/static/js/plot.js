@@ -26,7 +26,7 @@ export function stackedBars(labels, series) {
     if (!place.isConnected) {
       end();
     } else if (!plot) {
-      draw().catch(() => fill(place, h("p", { class: "muted" }, "The plot could not be loaded; the table below has its numbers.")));
+      draw().catch(() => fill(place, h("p", { class: "muted" }, "The chart couldn't be loaded. The table below has the numbers.")));
     } else if (place.clientWidth && plot.width !== place.clientWidth) {
       plot.setSize({ width: place.clientWidth, height: plot.height });
     }

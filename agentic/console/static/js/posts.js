@@ -7,8 +7,8 @@ import { formatted, knownNames, shownEmoji } from "./markup.js";
 export function postNode(agent, post, ...links) {
   const names = knownNames();
   const head = h("div", { class: "message-head" }, h("b", null, agentName(agent)), at(post.at), ...links);
-  const gone = post.deleted_at && h("p", { class: "muted" }, `Deleted in Discord on ${dateTime(post.deleted_at)}; its words went from the record too.`);
-  const text = h("div", { class: "message-text" }, gone || (post.text ? formatted(post.text, names) : !post.picture && h("p", { class: "muted" }, "Its words are not in the record.")));
+  const gone = post.deleted_at && h("p", { class: "muted" }, `Deleted in Discord on ${dateTime(post.deleted_at)}, so the history no longer has its text.`);
+  const text = h("div", { class: "message-text" }, gone || (post.text ? formatted(post.text, names) : !post.picture && h("p", { class: "muted" }, "Its text isn't in the history.")));
   return coloured(h("article", { class: "message" }, avatar(agent), head, text, picture(post), reactions(post.reactions)), agent);
 }
 

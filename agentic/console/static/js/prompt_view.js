@@ -21,7 +21,7 @@ export function promptView(agent, call) {
     words.decision && h("div", { class: "stack" }, h("h3", null, "Decision"), decision(words.decision)));
 }
 
-const STOPS = { length: "cut off at its longest length", refusal: "the model declined", other: "ended for another reason" };
+const STOPS = { length: "cut off at the length limit", refusal: "the model declined", other: "ended for another reason" };
 
 // --- the parts ---
 
@@ -52,7 +52,7 @@ function partNode(part) {
   const body = part.text.length > LONG ? folded(text, part.text) : text;
   return [
     h("div", { class: part.marked ? "part marked" : "part" }, label, body),
-    part.end && h("div", { class: "cache-end" }, h("span", null, "a cache may end here")),
+    part.end && h("div", { class: "cache-end" }, h("span", null, "the cached part may end here")),
   ];
 }
 
@@ -69,7 +69,7 @@ function folded(node, text) {
 function cacheLine(call, marked) {
   const read = call.cached_tokens;
   if (read) return `${count(read)} of ${count(call.input_tokens)} input tokens (${percent(read / call.input_tokens)}) came from the provider’s cache, from the beginning on. The marked part may be cached.`;
-  return marked ? "The marked part may be cached; in this call nothing was read from a cache." : "Nothing of this prompt is marked for a cache.";
+  return marked ? "The marked part may be cached. This call read nothing from a cache." : "No part of this prompt is marked for caching.";
 }
 
 // --- tools, options, decision ---
@@ -117,7 +117,7 @@ function copyButton(name, text) {
       await navigator.clipboard.writeText(text());
       toast("Copied.", "good");
     } catch {
-      toast("The browser does not let this page copy. Select the text instead.", "bad");
+      toast("The browser doesn't allow copying. Select the text instead.", "bad");
     }
   } }, name);
 }

@@ -7,7 +7,7 @@ import { money, tokens } from "./format.js";
 export function replayPanel(turn) {
   const panel = h("section", { class: "card", "aria-label": "Replay", "aria-live": "polite" });
   return fill(panel, h("div", { class: "row apart" },
-    h("span", { class: "muted" }, "The same turn again, with the same inputs. Nothing is posted."),
+    h("span", { class: "muted" }, "This repeats the turn with the same inputs. Nothing is posted."),
     h("button", { onclick: () => choose(panel, turn) }, "What would it say now?")));
 }
 
@@ -70,7 +70,7 @@ async function run(place, turn, wish, controls) {
 }
 
 function both({ old, new: now, same, problem: lacks }) {
-  const difference = same ? chip("The same answer, to the byte", "good") : null;
+  const difference = same ? chip("Exactly the same answer", "good") : null;
   return [difference, lacks && problem(lacks),
     h("div", { class: "replay-answers" }, answer("Then", old), now && answer("Now", now))];
 }
@@ -93,5 +93,5 @@ function decided(decision) {
 }
 
 const address = (turn) => `api/turns/${encodeURIComponent(turn.agent)}/${encodeURIComponent(turn.id)}/replay`;
-const missing = (pictures) => (pictures ? ` ${pictures} picture${pictures === 1 ? "" : "s"} of its prompt cannot be sent: pictures are not recorded.` : "");
+const missing = (pictures) => (pictures ? ` ${pictures} picture${pictures === 1 ? "" : "s"} of its prompt can't be sent, because pictures aren't recorded.` : "");
 const problem = (text) => h("p", { class: "problem" }, text);

@@ -73,7 +73,7 @@ const fromLive = (message) => ({ id: message.id, agent: message.author.agent, na
 
 function said(messages) {
   const spoken = messages.filter((message) => message.text);
-  if (!spoken.length) return empty("Nothing is recorded of it yet. What is said appears here within seconds.");
+  if (!spoken.length) return empty("Nothing is recorded yet. New messages appear here within seconds.");
   const names = knownNames(spoken.filter((message) => !message.agent).map((message) => message.name));
   return spoken.map((message) => coloured(h("article", { class: "message" }, avatar(message.agent, message.name),
     h("div", { class: "message-head" }, h("b", { dir: "auto" }, message.agent ? agentName(message.agent) : message.name), at(message.at), !message.agent && chip("audience")),

@@ -22,23 +22,23 @@ export function roomActions(room) {
 
 // "Open a room", where a bot can make its thread; otherwise why none can.
 export function openRoom(whyNot) {
-  if (whyNot) return h("p", { class: "muted" }, `No room can be opened from here: ${whyNot}.`);
+  if (whyNot) return h("p", { class: "muted" }, `You can't open a room from here: ${whyNot}.`);
   return button("Open a room", openDialog, { class: "primary" });
 }
 
 async function choose(title, agents, then) {
-  if (!agents.length) return toast("There is nobody to choose.");
+  if (!agents.length) return toast("There's nobody to choose from.");
   const values = await ask(title, field("Who", select("agent", agents.map((one) => [one.key, one.shown]))), title.replace("?", ""));
   if (values) await then(values.agent);
 }
 
 async function close(room, order) {
-  if (await ask("Close the room?", h("p", null, `“${room.topic}” ends here. It can be resumed later.`), "Close it")) await order("close_room");
+  if (await ask("Close the room?", h("p", null, `This ends “${room.topic}”. You can resume it later.`), "Close it")) await order("close_room");
 }
 
 async function resume(room, order) {
   const turns = h("input", { name: "turns", type: "number", min: 1, max: 200, value: room.turn >= room.turns ? 10 : "", placeholder: "none" });
-  const values = await ask("Resume the room", [h("p", null, `It stands at turn ${room.turn} of ${room.turns}.`), field("More turns", turns)], "Resume");
+  const values = await ask("Resume the room", [h("p", null, `It's at turn ${room.turn} of ${room.turns}.`), field("More turns", turns)], "Resume");
   if (values) await order("resume_room", values.turns ? { turns: Number(values.turns) } : {});
 }
 
@@ -66,9 +66,9 @@ function fields(bounds) {
     h("details", null, h("summary", null, "More"), h("div", { class: "stack" },
       field("Theme", select("theme", usualFirst(bounds.themes, bounds.theme).map((theme) => [theme, theme]))),
       field("Rules", h("textarea", { name: "rules", rows: 3, maxlength: bounds.longest_rules, placeholder: "At most five sentences" })),
-      field("Seconds for the audience after each round, 0 for always open", h("input", { name: "audience", type: "number", min: 0, max: 3600, value: 0 })),
+      field("Seconds for the audience after each round (0: people may always write)", h("input", { name: "audience", type: "number", min: 0, max: 3600, value: 0 })),
       field("Discord archives the thread after", select("archive", usualFirst(bounds.archives, bounds.archive).map((minutes) => [minutes, ARCHIVES[minutes] || `${minutes} minutes`]))),
-      h("label", { class: "row" }, h("input", { type: "checkbox", name: "goodbye" }), "A post that only says goodbye ends it"))),
+      h("label", { class: "row" }, h("input", { type: "checkbox", name: "goodbye" }), "A member can end it by posting just a goodbye"))),
   ];
 }
 

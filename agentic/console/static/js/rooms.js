@@ -11,7 +11,7 @@ export async function render(root, { signal }) {
   const list = h("div", { class: "stack" });
   const show = async () => {
     const { items } = await get("api/rooms", {}, { signal });
-    fill(list, items.length ? items.map(row) : empty("No room yet. In a room, bots and personas discuss a topic in a thread of their own: open one here, or with /room create in Discord."));
+    fill(list, items.length ? items.map(row) : empty("No rooms yet. In a room, bots and personas discuss a topic in their own thread. Open a room here, or with /room create in Discord."));
   };
   const { why_not: whyNot } = await get("api/rooms", {}, { signal });
   await show();

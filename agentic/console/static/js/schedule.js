@@ -32,18 +32,18 @@ async function actionsPage(signal, before) {
 }
 
 function list(page, signal) {
-  if (!page.items.length) return empty("Nothing yet. An action appears a moment after it.");
+  if (!page.items.length) return empty("Nothing yet. Actions appear here after a moment.");
   const rows = page.items.map(row);
   const more = h("div", { class: "stack" }, page.next && olderButton(async () => {
     fill(more, list(await actionsPage(signal, page.next), signal));
   }));
-  return [table("Actions", ["When", "Who", "What", "Where", "What came of it"], rows), more];
+  return [table("Actions", ["When", "Who", "What", "Where", "Result"], rows), more];
 }
 
 function row(action) {
   const where = [action.channel_id && channelLink(action.channel_id), action.agent && agentChip(action.agent)].filter(Boolean);
   const came = [action.outcome?.replaceAll("_", " "), action.detail].filter(Boolean).join(": ");
-  const who = { console: "the console", forgotten: "a person who was forgotten" }[action.by] || personLink(action.by, action.by_name);
+  const who = { console: "the console", forgotten: "someone who used /forget me" }[action.by] || personLink(action.by, action.by_name);
   return [when(action.at), who, action.what,
     where.length ? h("span", { class: "row" }, where) : "–", came || "–"];
 }

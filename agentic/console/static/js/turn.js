@@ -9,8 +9,8 @@ import { replayPanel } from "./replay.js";
 import { alsoDid, calledBy, conversationAddress, outcomeChip, turnAddress } from "./turn_words.js";
 
 const PHASES = [
-  ["waiting", "Waiting", "for its place in the queue and its limits"],
-  ["context", "Context", "reading the channel and laying out the prompt"],
+  ["waiting", "Waiting", "in the queue, and for limits to be checked"],
+  ["context", "Context", "reading the channel and building the prompt"],
   ["model", "Model", "waiting for the model"],
   ["tools", "Tools", "waiting for tools"],
   ["posting", "Posting", "sending the answer, and drawing pictures"],
@@ -56,9 +56,9 @@ function summary(turn) {
   return card("What called it",
     h("p", null, agentChip(turn.agent), " ", h("span", { title: turn.asked_by && `person ${turn.asked_by}` }, calledBy(turn)), " in ", channelLink(turn.channel.id), did && ` and ${did}`, "."),
     talk && h("p", null, "Conversation: ", h("a", { href: conversationAddress(talk.id) }, talk.topic || `${talk.theme}, without a topic`), h("span", { class: "muted" }, ` (${talk.theme}, round ${turn.round || 1}${talk.ended_at ? ` of ${talk.rounds}` : ""})`)),
-    turn.asked_message_id && h("p", null, "The message that called it: ", message(turn.asked_link, turn.asked_message_id, turn.asked_text), "."),
+    turn.asked_message_id && h("p", null, "The message that triggered it: ", message(turn.asked_link, turn.asked_message_id, turn.asked_text), "."),
     turn.reacted_to && h("p", null, "It reacted to the message ", message(turn.reacted_link, turn.reacted_to, turn.reacted_text), "."),
-    turn.reason_text && h("p", null, h("b", null, turn.outcome === "posted" ? "It did not do all: " : "Why: "), turn.reason_text, "."));
+    turn.reason_text && h("p", null, h("b", null, turn.outcome === "posted" ? "It couldn't do everything: " : "Why: "), turn.reason_text, "."));
 }
 
 // Its words where the Live page still has them, else its id.
@@ -128,6 +128,6 @@ function toolsCard(turn) {
 
 function skippedCard(turn) {
   if (!turn.skipped.length) return null;
-  return card("Who was silent before it, in this round", h("ul", { class: "plain" }, turn.skipped.map((other) =>
+  return card("Bots that stayed silent before it in this round", h("ul", { class: "plain" }, turn.skipped.map((other) =>
     h("li", { class: "row" }, agentChip(other.agent), outcomeChip(other), h("span", null, other.reason_text || ""), h("a", { href: turnAddress(other) }, at(other.at))))));
 }

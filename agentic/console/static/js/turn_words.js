@@ -3,18 +3,18 @@ import { chip, h } from "./dom.js";
 import { shownEmoji } from "./markup.js";
 
 const TASKS = {
-  heartbeat: "did a check of its heartbeat.md",
-  cron: "did a cron job of its agents.md",
-  hook: "did a hook of its agents.md",
+  heartbeat: "ran a check from its heartbeat.md",
+  cron: "ran a cron job from its agents.md",
+  hook: "ran a hook from its agents.md",
   webhook: "handled a webhook event",
 };
 
 // tasks for while nobody writes
 const IDLE = {
-  summarise: "was to summarize a talk while nobody wrote",
-  profile: "was to note what a person talks about while nobody wrote",
-  follow_up: "was to follow up on a talk, unprompted",
-  discover: "was to look for something new for a person, unprompted",
+  summarise: "was asked to summarize a conversation while nobody was writing",
+  profile: "was asked to note a person's topics while nobody was writing",
+  follow_up: "was asked to follow up on a conversation, unprompted",
+  discover: "was asked to find news for a person, unprompted",
 };
 
 // outcome: its name, the colour of its chip
@@ -43,14 +43,14 @@ export const personLink = (id, name) => h("a", { href: turnsAddress({ person: id
 export function calledBy(turn) {
   const person = turn.asked_by ? personText(turn.asked_by, turn.asked_by_name) : "a person";
   switch (turn.trigger) {
-    case "mention": return `was called by ${person}`;
-    case "call": return `was called by another bot, in a chain that ${person} began`;
+    case "mention": return `was mentioned by ${person}`;
+    case "call": return `was mentioned by another bot, in a chain that ${person} started`;
     case "continue": return `was asked by ${person} to continue`;
     case "reactive": return `joined in after another bot answered ${person}`;
     case "starter": return "opened a conversation";
-    case "round": return `had its turn in round ${turn.round || 1}`;
+    case "round": return `took its turn in round ${turn.round || 1}`;
     case "errand": return TASKS[turn.kind] || "did an automation task";
-    default: return IDLE[turn.trigger] || turn.trigger || "was called by something unknown";
+    default: return IDLE[turn.trigger] || turn.trigger || "was triggered by something unknown";
   }
 }
 

@@ -85,14 +85,14 @@ function channels(recorded) {
 function showPage(list, page, filters, signal) {
   const filtered = Object.values(filters).some(Boolean);
   if (!page.items.length && !page.next) {
-    fill(list, empty(filtered ? "No turn matches these filters." : "Nothing is recorded yet. Mention a bot in one of its channels, or start a conversation on the Live page."));
+    fill(list, empty(filtered ? "No turns match these filters." : "Nothing is recorded yet. Mention a bot in one of its channels, or start a conversation on the Live page."));
     return;
   }
   const table = h("div", { class: "turns", role: "table", "aria-label": "Turns, newest first" }, heading());
   fill(list, table);
   let before = page.next;
   add(table, page.items);
-  if (!page.items.length) list.append(empty("None among the newest turns; “Older” looks further."));
+  if (!page.items.length) list.append(empty("No match among the newest turns. “Older” searches further back."));
   if (!before) return;
   list.append(olderButton(async () => {
     const next = await get("api/turns", { ...filters, before }, { signal });
