@@ -21,14 +21,26 @@ from agentic.context.render import chain_sentence, text_with_marks
 from agentic.llm.types import Message
 from agentic.text import first_sentences, listed
 
-MESSAGES = 12  # of the window right after a cut; it grows to twice as many
+MESSAGES = 6  # of the window right after a cut; it grows to twice as many
 ANSWER_TOKENS = 160
 MAX_MESSAGE = 500  # characters of each message
 GUEST = "Guest"  # who asks the question of the example
 MAX_THEME = 330  # about three sentences
+LENGTH = "one or two short sentences"
 ONE_NEW_THING = (
-    "{name} now says one new thing against or beyond the last message, without repeating any of it. The text begins"
-    " with the point itself, not with a name."
+    "{name} now says one new thing against or beyond the last message, without repeating any of it: {name} {angle}. The"
+    " text begins with the point itself, not with a name."
+)
+# Without one of these, a small model agrees with the last message in its own words.
+ANGLES = (
+    "gives an example from everyday life that speaks against it",
+    "names a cost or a person that it forgot",
+    "asks one concrete question that it can't answer",
+    "names a case in which it's wrong",
+    "says what would have to change first",
+    "compares it with something quite different",
+    "takes the other side, with one reason",
+    "says what happens ten years later",
 )
 
 
@@ -85,7 +97,7 @@ def _rules(context: PromptContext) -> str:
         (
             f"{context.place.heading} is a group chat. {listed(names)} are AIs in it. Everyone else is a person.",
             *about,
-            f"A message has {theme.length}, in plain words: no headings, no lists, no greeting, no thanks. Each of them"
+            f"A message has {LENGTH}, in plain words: no headings, no lists, no greeting, no thanks. Each of them"
             " says something that nobody has said yet.",
             'Answer with a JSON object that has the message, {"text": "…"}.',
         )
@@ -113,7 +125,8 @@ def _task(context: PromptContext) -> str:
     elif task.trigger == "reactive":
         parts.append(f"{said} {name} now adds one new thing to the answers, without repeating any of them.")
     else:
-        parts.append(ONE_NEW_THING.format(name=name))
+        newest = context.window.entries[-1].id if context.window.entries else 0
+        parts.append(ONE_NEW_THING.format(name=name, angle=ANGLES[newest % len(ANGLES)]))
     parts += (perspective_line(task.perspective), naming_line(talk.room, name))
     if task.closing:
         parts.append(f"This is the conversation's last message, so {name} ends it.")

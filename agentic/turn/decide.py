@@ -64,7 +64,7 @@ async def decide(turn: Turn, view: TurnView) -> Decision:
 
 def read_saved_decision(turn: Turn, view: TurnView, answer: SavedAnswer) -> Decision:
     """Return the decision that an earlier run saved. Raises UnreadableDecision."""
-    decision = _under_rules(turn, ChatMode(view, ""), parse_decision(answer.text))
+    decision = _under_rules(turn, ChatMode(view, ""), parse_decision(answer.text), saved=True)
     return replace(decision, sources=answer.sources)
 
 
@@ -94,7 +94,7 @@ async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
             await search.search(tools)
         after = mode if search is None else mode.searched()
         request = after.repair(seconds_left(turn), error.reason, tools.results)
-        return _read_decision(turn, mode, await call_model(turn, *request), tools)
+        return _read_decision(turn, mode, await call_model(turn, *request), tools, is_last=True)
 
 
 async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: SearchFirst | None) -> Reply:
@@ -132,7 +132,8 @@ async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: Searc
     return await call_model(turn, *mode.searched().request(seconds_left(turn), found))
 
 
-def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -> Decision:
+def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse, *, is_last: bool = False) -> Decision:
+    """Read the decision in a reply. `is_last`: the model isn't asked again, so a waiting person gets similar words."""
     # The answer may link to pages that were found or read in this turn, or that people in the window named.
     records = tools.records
     pages = found_pages(records)
@@ -157,15 +158,25 @@ def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -
         if prose is None:
             raise
         decision = prose
-    decision = _under_rules(turn, mode, decision, known)
+    decision = _under_rules(turn, mode, decision, known, takes_similar=is_last and turn.event.forced)
     turn.state.trace.note_decision(fields_of(decision))
     sources = reply.sources or fallback_source(decision.text, pages)
     return replace(decision, sources=sources) if sources else decision
 
 
-def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownSources = NOTHING_KNOWN) -> Decision:
+def _under_rules(
+    turn: Turn,
+    mode: AnswerMode,
+    decision: Decision,
+    known: KnownSources = NOTHING_KNOWN,
+    *,
+    saved: bool = False,
+    takes_similar: bool = False,
+) -> Decision:
+    """Apply the turn's rules. The post of a `saved` decision may be among the messages, so it's no repetition."""
     context = mode.view.context
-    heard = (context.task.target, *context.unanswered[-1:], *context.window.entries[-1:])
+    entries = () if saved else context.window.entries
+    heard = () if saved else (context.task.target, *context.unanswered[-1:], *entries[-1:])
     if decision.text and mode.view.options.stop:  # in the request they would end the form, not the text
         decision = replace(decision, text=cut_at_stop(decision.text, mode.view.options.stop))
     return apply_turn_rules(
@@ -176,6 +187,7 @@ def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownS
         names=names_of(turn, mode.view),
         others=context.me.others,
         heard=[entry.text for entry in heard if entry is not None],
+        not_again=[entry.text for entry in entries] if context.small and not takes_similar else (),
         prompt=mode.prompt_lines,
         may_leave=context.talk.room is not None,
         names_next=context.talk.names_next,

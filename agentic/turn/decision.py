@@ -20,7 +20,7 @@ from typing import Any
 from agentic.context.prefill_layout import cut_at_other_speaker
 from agentic.ids import MAX_ID
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources, strip_reasoning
-from agentic.text import tokens
+from agentic.text import says_again, tokens
 from agentic.turn.cleaning import clean_emoji, clean_prose, clean_text, unfenced
 from agentic.turn.form import FIELDS, MAX_LINE, Decision, Kind, is_placeholder
 from agentic.turn.loose_json import MAX_CHARS, CutString, objects, unescape
@@ -91,6 +91,7 @@ def apply_turn_rules(
     names: Collection[str] = (),
     others: Collection[str] = (),
     heard: Collection[str] = (),
+    not_again: Collection[str] = (),
     prompt: Collection[str] = (),
     may_leave: bool = False,
     names_next: bool = False,
@@ -100,19 +101,19 @@ def apply_turn_rules(
 
     `forced`: a person waits, so the answer needs text or a picture. `always_draw`: every post of the theme has a
     picture. `names`: the agent's own, removed from the beginning of the text. `others`: the other agents', removed too;
-    if one of them speaks on a further line, the text ends before it. `heard`: messages that must not be posted again.
-    `prompt`: its lines, which must not be posted. `may_leave`: the turn is in a room; an agent that leaves it says a
-    last word, even with `skip`. `names_next`: the agent may name the next speaker. `known`: the sources that it may
-    link to. Raises UnreadableDecision if a forced turn has neither text nor a picture, or if the text is a copy of a
-    heard message.
+    if one of them speaks on a further line, the text ends before it. `heard`: messages that must not be posted again,
+    `not_again`: not even in similar words. `prompt`: its lines, which must not be posted. `may_leave`: the turn is in a
+    room; an agent that leaves it says a last word, even with `skip`. `names_next`: the agent may name the next speaker.
+    `known`: the sources that it may link to. Raises UnreadableDecision if a forced turn has neither text nor a picture,
+    or if the text repeats a message.
     """
     leaves = may_leave and decision.leave
     if decision.skip and not (forced or leaves):
         return Decision(skip=True)
     text = clean_text(decision.text, (*names, *others), prompt, known)
     text = (cut_at_other_speaker(text, others) if text else None) or (LAST_WORD if leaves else None)
-    if text and is_copy(text, heard):
-        raise UnreadableDecision("it copies a message")
+    if text and (is_copy(text, heard) or says_again(text, not_again)):
+        raise UnreadableDecision("it repeats a message")
     image_prompt = None
     if can_draw and (decision.generate_image or always_draw):
         image_prompt = clean_text(decision.image_prompt) or text  # a picture needs something to show

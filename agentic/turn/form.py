@@ -33,7 +33,7 @@ SAMPLE_TOPIC = "window or aisle seat on night trains"
 
 Kind = Literal["flag", "text", "string", "line", "id"]  # how decision.py reads the value
 Where = Literal["everywhere", "skipping", "drawing", "reacting", "rounds", "opening", "rooms", "naming"]
-MAX_SMALL_TEXT = 600  # characters of a small model's text; the schema says so, since such models don't stop
+MAX_SMALL_TEXT = 400  # characters of a small model's text; the schema says so, since such models don't stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ async def test_a_small_model_gets_plain_lines_and_one_task_and_writes_only_a_tex
     assert (claude.body["max_tokens"], "tools" in claude.body) == (160, False)
     schema = claude.body["response_format"]["json_schema"]["schema"]
     assert list(schema["properties"]) == ["text"]
-    assert schema["properties"]["text"]["maxLength"] == 600
+    assert schema["properties"]["text"]["maxLength"] == 400
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,15 @@ async def test_a_limit_that_the_owner_has_set_stays(tmp_path):
     assert server.requests[0].body["max_tokens"] == 900
 
 
-SENTENCES = "Tea has no salt, and soup without salt is water. "
-
-
 async def test_an_answer_without_end_is_posted_up_to_a_sentence(tmp_path):
+    salt, spoon = "Tea has no salt, and soup without salt is water. ", "Nobody eats what a cup holds with any spoon. "
     endless = [
-        ChatAnswer(text=json.dumps({"text": (SENTENCES * 20)[:600]})),  # the schema ended it
-        ChatAnswer(text='{"text": "' + SENTENCES * 4 + "And then it", finish="length"),  # the limit did
+        ChatAnswer(text=json.dumps({"text": (salt * 20)[:400]})),  # the schema ended it
+        ChatAnswer(text='{"text": "' + spoon * 4 + "And then it", finish="length"),  # the limit did
     ]
     async with on_server(tmp_path, lambda request: endless.pop(0)) as (f, _):
-        assert await ask(f) == (SENTENCES * 12).strip()
-        assert await ask(f, "Go on?") == (SENTENCES * 4).strip()
+        assert await ask(f) == (salt * 8).strip()
+        assert await ask(f, "Go on?") == (spoon * 4).strip()
 
 
 async def test_a_copy_of_the_question_is_asked_again_and_others_lines_are_cut(tmp_path):
@@ -103,3 +101,14 @@ async def test_a_copy_of_the_question_is_asked_again_and_others_lines_are_cut(tm
     ):
         assert await ask(f, "Is tea a kind of soup?") == "Tea has no salt."
     assert len(server.requests) == 2
+
+
+async def test_a_small_model_is_asked_again_if_its_turn_repeats_a_message(tmp_path):
+    first = "Tea has no salt, and soup without salt is only hot water."
+    answers = [first, f"I agree. {first}", "A spoon decides: nobody eats tea with a spoon."]
+    async with on_server(tmp_path, lambda request: says(answers.pop(0))(request)) as (f, server):
+        await ask(f)
+        await f.discord.say("Bob", "debate", f"<@{f.user_id('grok')}> m continue")
+        await f.discord.wait_for(lambda: f.said("debate", "grok"))
+        assert f.said("debate", "grok") == ["A spoon decides: nobody eats tea with a spoon."]
+    assert len(server.requests) == 3
