@@ -1,7 +1,7 @@
-"""What must not be recorded: words of people who asked to be forgotten, and of messages that were deleted.
+"""Keep words out of the record: those of people who asked to be forgotten, and of deleted messages.
 
-An entry may reach the file after the deletion of a message that it quotes. It is checked by the columns that STORED
-names for its table (personal_data.py).
+An entry may reach the file after a message that it quotes was deleted. Entries are checked in the columns that STORED
+names for their table (personal_data.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WITH_CONDITIONS = {row.entry for row in RECORD if row.only}
 
 
 def rows_of(entry: RecordEntry) -> Sequence[StoredData]:
-    """Return the rows of STORED for what the entry becomes."""
+    """Return the entries of STORED about this kind of data."""
     kind = type(entry)  # pydantic takes half a microsecond for each isinstance, and every entry comes here
     rows = _ROWS.get(kind, ())
     if kind not in _WITH_CONDITIONS:
@@ -36,9 +36,9 @@ def rows_of(entry: RecordEntry) -> Sequence[StoredData]:
 
 @dataclass(frozen=True, slots=True)
 class RecordingBlocklist:
-    """Words that must not be recorded: of `people` (id → when they asked to be forgotten, unix seconds), of `messages`,
-    of whole `channels` (id → when they were deleted), and of `turns` whose posts were deleted. `logged` are messages of
-    the log that summaries and profiles are made of, with when they were read last (unix seconds)."""
+    """Whose words must not be recorded: `people` (id → when they asked to be forgotten), deleted `messages`, whole
+    `channels` (id → when they were deleted), and `turns` whose posts were deleted. `logged`: messages that summaries
+    and profiles are made of → when they were last read. Times are unix seconds."""
 
     people: dict[int, float]
     messages: frozenset[int]
@@ -47,7 +47,7 @@ class RecordingBlocklist:
     logged: Mapping[int, float] = field(default_factory=dict)
 
     def admit(self, entry: RecordEntry) -> RecordEntry | None:
-        """Return the entry as it may be recorded, None if not at all."""
+        """Return the entry as it may be recorded, None if it may not."""
         if type(entry) is RoomWords:
             (row,) = rows_of(entry)
             kept = (
@@ -59,7 +59,7 @@ class RecordingBlocklist:
         if type(entry) is SummaryNote and self._blocks_summary(entry):
             return None
         if type(entry) is ProfileNote and any(self.logged.get(each, MAX_ID) > entry.at for each in entry.message_ids):
-            return None  # a message left the log, or was edited, while it was made
+            return None  # a message left the log or was edited while the profile was made
         for row in rows_of(entry):
             for applies, effect in ((self.is_deleted, row.on_delete), (self.is_forgotten, row.on_forget)):
                 if applies(entry, row):
@@ -76,8 +76,8 @@ class RecordingBlocklist:
         for message_id, author_id in words.quoted.items():
             if message_id in self.messages:
                 return DELETED
-            # Words that are in no message, such as an agent's note, are as old as the prompt that has them; and on
-            # some services a message's id has the time of its sender's clock, which may be ahead.
+            # Words outside of messages, such as an agent's note, are as old as their prompt. On some services a
+            # message's id has the time of the sender's clock, which may be ahead.
             sent = message_id if message_id >= 0 else None
             if self._asked_after(author_id, words.at, sent):
                 return FORGOTTEN
@@ -85,7 +85,7 @@ class RecordingBlocklist:
         return DELETED if has_lost_post or self._lost_channel(words.channel_id, None, words.at) else None
 
     def is_deleted(self, entry: RecordEntry, row: StoredData, channel_id: int | None = None) -> bool:
-        """Return whether its message was deleted, by itself or with all that was said in its channel until then."""
+        """Return whether its message was deleted, alone or with its whole channel."""
         if not self.messages and not self.channels:
             return False
         message_id = int(getattr(entry, row.message)) if row.message else None
@@ -95,30 +95,34 @@ class RecordingBlocklist:
         return channel_id is not None and self._lost_channel(channel_id, message_id, entry.at)  # type: ignore[union-attr]
 
     def is_forgotten(self, entry: RecordEntry, row: StoredData) -> bool:
-        """Return whether its person asked to be forgotten later."""
+        """Return whether its person has asked to be forgotten since."""
         if not row.person or not self.people:
             return False
         sent = getattr(entry, row.sent) if row.sent else None
         return self._asked_after(getattr(entry, row.person), getattr(entry, row.at) if row.at else None, sent)
 
     def _blocks_summary(self, note: SummaryNote) -> bool:
-        """A source that the log has is of nobody who was forgotten; any other may be, if it is old enough."""
+        """Return whether a summary has words of deleted or edited messages, or of forgotten people.
+
+        Messages in the log are by nobody who was forgotten. Other messages may be, if they are old enough.
+        """
         if not self.messages.isdisjoint(note.message_ids):
             return True
         if any(self.logged.get(source, note.at) > note.at for source in note.message_ids):
-            return True  # it was edited while the summary was made, which may have the words from before
+            return True  # edited while the summary was made, which may have the old words
         unknown = min((source for source in note.message_ids if source not in self.logged), default=None)
         return any(self._asked_after(person, note.at, unknown) for person in note.people)
 
     def _asked_after(self, person: int | str | None, at: float | None, sent: int | None = None) -> bool:
-        """Return whether the person asked to be forgotten after that time, or after their message."""
+        """Return whether the person asked to be forgotten after this time, or after the message `sent`."""
         asked_at = self.people.get(int(person)) if person and str(person).isdecimal() else None
         if asked_at is None:
             return False
         return (at is not None and at <= asked_at) or (sent is not None and sent < id_at(asked_at))
 
     def _lost_channel(self, channel_id: int, message_id: int | None, at: float) -> bool:
-        """Return whether the words of that time went with their channel. Another clock may number messages."""
+        """Return whether words from this time were deleted with their channel. It compares both the time and the
+        message's id, which may be from another clock."""
         gone_at = self.channels.get(channel_id)
         if gone_at is None:
             return False
@@ -126,7 +130,7 @@ class RecordingBlocklist:
 
 
 async def load_blocklist(db: aiosqlite.Connection, entries: Iterable[RecordEntry]) -> RecordingBlocklist:
-    """Load what must not be recorded, of these."""
+    """Load what is needed to check these entries."""
     by_kind: dict[type, list[Any]] = defaultdict(list)
     for entry in entries:
         by_kind[type(entry)].append(entry)
@@ -156,8 +160,8 @@ async def load_blocklist(db: aiosqlite.Connection, entries: Iterable[RecordEntry
     return replace(found, logged=read)
 
 
-async def _fetch(db: aiosqlite.Connection, question: str, values: Collection[Any]) -> list[Any]:
-    """Return the rows of a question that ends with IN, for these values."""
+async def _fetch(db: aiosqlite.Connection, query: str, values: Collection[Any]) -> list[Any]:
+    """Return the rows of a query that ends with IN, for these values."""
     if not values:
         return []
-    return list(await db.execute_fetchall(f"{question} (SELECT value FROM json_each(?))", (json.dumps([*values]),)))
+    return list(await db.execute_fetchall(f"{query} (SELECT value FROM json_each(?))", (json.dumps([*values]),)))

@@ -58,12 +58,12 @@ class RecordError(Exception):
 def connect(path: Path, *, writable: bool = False) -> aiosqlite.Connection:
     """Open the record, by `await` or `async with`; its rows are read by name or position.
 
-    A writer creates the file, for its owner alone, and begins its transactions itself. Raises RecordError if a
-    reader finds no file, sqlite3.Error and OSError if the file cannot be opened.
+    A writer creates the file, only for its owner, and begins transactions itself. Raises RecordError if a reader finds
+    no file, sqlite3.Error and OSError if the file can't be opened.
     """
     if writable:
         create(path)
-    address(path, writable)  # raises here: what fails in the connection's thread may outlive the event loop
+    address(path, writable)  # raise here: an error in the connection's thread may outlive the event loop
     return aiosqlite.Connection(partial(connect_blocking, path, writable=writable), CHUNK)
 
 
@@ -83,11 +83,11 @@ def connect_blocking(path: Path, *, writable: bool = False) -> sqlite3.Connectio
 
 
 def create(path: Path) -> None:
-    """Create the file, empty, if it is missing, and let its owner alone read it; SQLite gives the files beside it the
-    same mode. If a group was let in, that stays.
+    """Create an empty file if it's missing, and let only its owner read it. A group's access stays. SQLite creates the
+    files beside it with the same mode.
 
-    An existing file is not opened here: to close it would end the locks of all other connections of this process
-    (sqlite.org/howtocorrupt.html, 2.2), and another process could then delete the log that they still write to.
+    An existing file isn't opened here: closing it would end the locks of all other connections of this process
+    (sqlite.org/howtocorrupt.html, 2.2). Then another process could delete the log that they still write to.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
@@ -98,7 +98,7 @@ def create(path: Path) -> None:
 
 
 def identity(path: Path) -> int | None:
-    """Return the number of the file under that name, another one if it was replaced; None without a file."""
+    """Return the file's inode number, which changes if the file is replaced; None if there is no file."""
     try:
         return path.stat().st_ino
     except FileNotFoundError:
@@ -112,7 +112,7 @@ def address(path: Path, writable: bool) -> str:
 
 
 class MigrationError(RecordError):
-    """The migrations, or the file, are not as they must be. The file is as it was."""
+    """The migrations or the file are invalid. The file is unchanged."""
 
 
 @dataclass(frozen=True)
@@ -144,16 +144,15 @@ def read_migrations(folder: Path = FOLDER) -> list[Migration]:
 def migrate(
     path: Path, migrations: Sequence[Migration] | None = None, clock: Callable[[], float] = time.time
 ) -> list[Migration]:
-    """Create the file or bring it up to date; return what was applied now.
+    """Create the file or apply its missing migrations, and return those applied.
 
-    Raises MigrationError (the file is as it was, up to the last migration that succeeded), sqlite3.Error for a file
-    that is damaged or in use, OSError.
+    Raises MigrationError (the migrations before stay applied), sqlite3.Error if the file is damaged or in use, OSError.
     """
     ours = read_migrations() if migrations is None else migrations
     is_new = not path.exists()
     if not is_new:
         with closing(connect_blocking(path)) as connection:
-            missing_migrations(connection, ours)  # a file that is refused is not even opened for writing
+            missing_migrations(connection, ours)  # don't open a rejected file for writing
     with closing(connect_blocking(path, writable=True)) as connection:
         applied = []
         while missing := missing_migrations(connection, ours):
@@ -185,19 +184,19 @@ def try_on_copy(path: Path, migrations: Sequence[Migration] | None = None) -> li
             raise MigrationError(f"the copy is damaged after the migrations: {problem}")
         return applied
     finally:
-        for file in folder.glob(f"{trial.name}*"):  # and what a migration put beside it
+        for file in folder.glob(f"{trial.name}*"):  # with the files that SQLite and migrations put beside it
             file.unlink(missing_ok=True)
 
 
 def copies(path: Path) -> list[Path]:
-    """Return the copies that migrations left beside the file, the oldest first."""
+    """Return the copies that migrations left beside the file, oldest first."""
     return sorted(copy for copy in path.parent.glob(f"{path.name}.before-*") if copy.suffix[-4:].isdecimal())
 
 
 def missing_migrations(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Sequence[Migration]:
     """Return the migrations that the file lacks.
 
-    Raises MigrationError if the file is not of this program, or of a newer or another version.
+    Raises MigrationError if the file is from another program, or from a newer or different version.
     """
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if "migrations" not in tables:
@@ -222,10 +221,10 @@ def missing_migrations(connection: sqlite3.Connection, ours: Sequence[Migration]
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration, ours: Sequence[Migration], at: float) -> bool:
-    """Apply it, all or nothing; return False if another process was faster."""
+    """Apply a migration completely or not at all. Return False if another process was faster."""
 
     def forbid_transactions(action: int, *_: object) -> int:
-        """Forbid BEGIN, COMMIT and ROLLBACK: what a migration has done by then could not be taken back."""
+        """Forbid BEGIN, COMMIT, and ROLLBACK in a migration: its changes until then couldn't be undone."""
         return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_OK
 
     connection.execute("BEGIN IMMEDIATE")
@@ -247,24 +246,24 @@ def _apply(connection: sqlite3.Connection, migration: Migration, ours: Sequence[
         if connection.in_transaction:  # some errors of SQLite end the transaction themselves
             connection.execute("ROLLBACK")
         why = "it must not end its transaction" if "not authorized" in str(error) else str(error)
-        raise MigrationError(f"migration {migration} failed, the file is as it was before it: {why}") from error
+        raise MigrationError(f"migration {migration} failed: {why}; the file is unchanged") from error
     return True
 
 
 def split_statements(sql: str) -> Iterator[str]:
-    """Split a script into its statements: `executescript` would commit before them. SQLite says which semicolon
-    ends one, and which is part of a text, a comment, or a trigger."""
+    """Split a script into statements, because `executescript` would commit first. SQLite tells which semicolons end
+    statements, and which are in texts, comments, or triggers."""
     start = 0
     for found in re.finditer(";", sql):
         statement = sql[start : found.end()]
         if sqlite3.complete_statement(statement):
             yield statement
             start = found.end()
-    yield sql[start:]  # a last one without a semicolon, or a comment
+    yield sql[start:]  # a last statement without a semicolon, or a comment
 
 
 def _back_up(connection: sqlite3.Connection, to: Path) -> None:
-    """Copy the file as it is now, even while it is written to. A copy that is cut off has another name."""
+    """Copy the file's current state, even while it's written to. An incomplete copy has another name."""
     part = to.with_name(f"{to.name}.part")
     part.unlink(missing_ok=True)
     create(part)

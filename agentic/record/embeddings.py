@@ -1,7 +1,8 @@
 """Make vectors of messages and summaries in the background, and compare them with a question's vector.
 
 Only the recorder writes vectors, for the newest KEPT messages and summaries. A vector is deleted with its text
-(triggers of 0004_memory.sql). Models differ in how near unrelated texts are, so a memory is near if it stands out.
+(triggers of 0004_memory.sql). Models differ in how similar they find unrelated texts, so a memory is found only if it
+is much more similar to the question than the others.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import ReplayNote
 
 CALL_SECONDS = 30.0
-SETTLED_AFTER = 60.0  # seconds after a call: it is settled by then, or its process is gone
+SETTLED_AFTER = 60.0  # seconds after a call by which it is settled, unless its process has ended
 KEPT = 3_000  # of messages, and of summaries
-COMPARED = 1_500  # with a question, the newest: a tenth of a second
+COMPARED = 1_500  # newest vectors to compare with a question, which takes a tenth of a second
 BATCH = 32  # texts in a request
 SHORTEST = 300  # characters: a text that is too long is halved down to this, then skipped
-MIN_CHARACTERS = 12  # characters: what is shorter has no meaning of its own
+MIN_CHARACTERS = 12  # shorter texts have no meaning of their own
 LOOK_EVERY = 10.0  # seconds between two looks for texts without a vector
-REST = 600.0  # seconds after a refusal or a failure
-MIN_VECTORS = 30  # vectors among which one can stand out
+REST = 600.0  # seconds after a failed or unaffordable call
+MIN_VECTORS = 30  # with fewer vectors, none can stand out
 STANDS_OUT = 3.0  # standard deviations above the others
-NEAR = 0.3  # a cosine below that is chance, with any model
+NEAR = 0.3  # a lower cosine is chance, with any model
 
 _MISSING = f"""
 SELECT id, text FROM (
@@ -81,7 +82,7 @@ def meaning_of(
 
 
 class Embeddings:
-    """Makes vectors as far as the budgets allow. `clock` gives unix seconds.
+    """Makes vectors within the budgets. `clock`: in unix seconds.
 
     Calls are reserved and settled as replays are. They count against the daily budget and against that of the first
     agent in the settings, since what is embedded belongs to no turn. A model on the owner's machine costs nothing, and

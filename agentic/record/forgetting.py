@@ -1,11 +1,11 @@
-"""Remove people who asked to be forgotten, and messages that were deleted, as STORED says (personal_data.py).
+"""Remove the data of people who asked to be forgotten, and deleted messages, as STORED says (personal_data.py).
 
-Both are remembered for as long as something from before may still arrive (tables `forgotten`, `deleted_messages`,
-`deleted_channels`), so that it does not bring the words back (blocklist.py). A person who writes again after
-`/forget me` is recorded again, from then on.
+The tables `forgotten`, `deleted_messages`, and `deleted_channels` remember both for as long as older entries may still
+arrive, so that these don't restore the words (blocklist.py). If a person writes again after `/forget me`, the new
+messages are recorded.
 
-The functions run inside their caller's transaction. The search index follows its tables by itself (recall.py). The
-pages of removed words are overwritten (database.py); those in the write-ahead log go when it is truncated.
+The functions run inside their caller's transaction. Triggers update the search index (recall.py). The pages of removed
+words are overwritten (database.py), and pages in the write-ahead log are removed when it's emptied.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from agentic.wire.entries import DeletionNote
 FORGOTTEN, DELETED = "forgotten", "deleted"  # why a prompt has lost its words
 MAX_EXPORTED = 20_000  # rows of a table
 
-# Of Discord, chats with one agent alone that any row knows. A turn may lack the server of its channel, which was gone
-# by then. So nothing that any row knows in a server, or with another person or a second agent, is private, whoever
-# named it.
+# Finds a person's private chats with one agent in Discord. A turn may lack the server if its channel was deleted by
+# then, so a chat isn't private if any row has a server, another person, or a second agent there.
 _PRIVATE_CHATS = """
 WITH chats (id) AS (
   SELECT value FROM json_each(:named)
@@ -59,11 +58,11 @@ _KEEP_NEWEST = "DO UPDATE SET at = max(at, excluded.at)"
 async def forget_person(
     db: aiosqlite.Connection, person: int, asked_at: int, chats: Collection[int] = ()
 ) -> RemovedWords:
-    """Remove the person who asked for it at this time (unix milliseconds), and everyone's words in their private chats:
-    `chats` of the request, and chats that the record knows. The person's later messages are recorded again."""
+    """Remove a person's data from before a request (unix milliseconds), and all words in the person's private chats:
+    the request's `chats`, and chats that the record knows. The person's later messages are recorded again."""
     at = asked_at / 1000
     values = {"person": person, "at": at, "before": id_at(at), "why": FORGOTTEN}
-    # A group of another service is in no server either, so of those only named chats count.
+    # Groups of other services have no server either, so only the request's chats are known to be private there.
     known = {"person": person, "named": json.dumps([*chats]), "last": FIRST_ELSEWHERE - 1}
     private = {row[0] for row in await db.execute_fetchall(_PRIVATE_CHATS, known)}
     private |= {chat for chat in chats if not is_snowflake(chat)}
@@ -76,15 +75,16 @@ async def forget_person(
         removed[row.counted] += await apply(db, row, row.on_forget, condition, values)
     for chat in sorted(private):
         there = await db.execute_fetchall(_BY_PEOPLE, {**values, "channel": chat})
-        removed["messages"] += next(iter(there))[0]  # theirs by another id
+        removed["messages"] += next(iter(there))[0]  # the person's messages with another id
         await _delete(db, DeletionNote(channel_id=chat, message_ids=(), at=at, whole=True), FORGOTTEN, until=at)
     return RemovedWords(at=asked_at, **{name: removed[name] for name in ("prompts", "turns", "reactions", "messages")})
 
 
 async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
-    """Remove the words of every prompt that quotes these messages or led to them, and what else has their words.
+    """Remove these messages, and the words of every prompt that quotes them or led to them.
 
-    With its whole channel go the prompts of all turns there. Return how many rows were removed or emptied.
+    If the whole channel was deleted, the prompts of all turns there are removed too. Return how many rows were removed
+    or emptied.
     """
     return await _delete(db, note, DELETED, until=math.inf)
 
@@ -121,7 +121,7 @@ async def _delete(db: aiosqlite.Connection, note: DeletionNote, why: str, until:
 async def apply(
     db: aiosqlite.Connection, row: StoredData, effect: Effect, condition: str, values: Mapping[str, Any]
 ) -> int:
-    """Do what the effect says with the rows of a condition, and with their children; return how many there were."""
+    """Apply an effect to the rows that meet a condition, and delete their children. Return how many rows there were."""
     if effect == "keep" or not condition:
         return 0
     if row.only:
@@ -145,14 +145,14 @@ async def apply(
 
 
 def _of_people(row: StoredData, people: Collection[int]) -> tuple[str, dict[str, Any]]:
-    """Return the FROM and WHERE of a query for a person's rows, and its values. An id may be kept as a text."""
+    """Return FROM and WHERE of a query for a person's rows, and its values. The column may have ids as texts."""
     only = f" AND {row.only[0]} = :only" if row.only else ""
     where = f"CAST({row.person} AS INTEGER) IN (SELECT value FROM json_each(:people)){only}"
     return f"FROM {row.table} WHERE {where}", {"people": json.dumps([*people]), "only": row.only and row.only[1]}
 
 
 def count_person(db: sqlite3.Connection, person: int) -> dict[str, int]:
-    """Return how much the record has of a person, by the nouns of STORED."""
+    """Return how many rows the record has about a person, by the nouns in STORED."""
     counts: dict[str, int] = {}
     for row in RECORD:
         if row.noun:
@@ -162,7 +162,7 @@ def count_person(db: sqlite3.Connection, person: int) -> dict[str, int]:
 
 
 def export_person(db: sqlite3.Connection, people: Collection[int]) -> dict[str, list[dict[str, Any]]]:
-    """Return what the record has of a person, by their ids: the rows of each table that are theirs, newest first."""
+    """Return the person's rows by table, newest first. `people`: the person's ids."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in RECORD:
         if row.person and row.export:

@@ -1,7 +1,7 @@
-"""Note for the record what a service reports: the message log, rooms' messages, reactions, deletions, consents.
+"""Note events from services for the record: logged messages, rooms' messages, reactions, deletions, consents.
 
-The logs follow the transcripts, so it does not matter which service brought a message, or which of several bots. After
-a restart they know nothing and give the newest messages again: the record has them by id, so nothing is in it twice.
+The logs follow the transcripts, so it doesn't matter which service or bot received a message. After a restart they note
+the newest messages again; the record stores messages by id, so it has no duplicates.
 
 Turns are reported to TurnWatchers: the writer of the record, traces, metrics.
 """
@@ -31,11 +31,11 @@ from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, React
 from agentic.wire.messages import TurnNotice
 
 PAUSE = 2.0  # seconds between a change and a look at it
-MAX_LOGGED = 20_000  # messages that were logged, and changes that wait; remembered
+MAX_LOGGED = 20_000  # remembered logged messages, and waiting changes
 MAX_CHARACTERS = 4_000  # of a message
-MAX_DELETED = 5000  # deleted messages that are remembered
+MAX_DELETED = 5000  # remembered deleted messages
 MAX_ROOMS = 500  # remembered
-MAX_ROOM_MESSAGES = 200  # looked at in a room, the newest ones
+MAX_ROOM_MESSAGES = 200  # newest messages of a room that are checked
 
 IsIgnored = Callable[[int, frozenset[int], int | None], bool]  # whether the bots ignore a person with roles in a guild
 
@@ -44,8 +44,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelReader:
-    """An agent that reads a channel. `guild_id` is of the server or group whose members read it, None in a chat with
-    one person; `service` is the channel's, as the record names it."""
+    """An agent that reads a channel. `guild_id`: the server or group whose members read it, None in a chat with one
+    person. `service`: as in LoggedMessage."""
 
     agent: str
     options: Options
@@ -53,11 +53,11 @@ class ChannelReader:
     service: str
 
 
-FindReader = Callable[[int], ChannelReader | None]  # a channel; None if the agent does not read it
+FindReader = Callable[[int], ChannelReader | None]  # takes a channel; returns None if the agent doesn't read it
 
 
 class ChannelReaders:
-    """The agents of this process that read channels, on whatever service. Each agent that listens adds itself."""
+    """The agents of this process that read channels, on any service. Each agent that listens adds itself."""
 
     def __init__(self) -> None:
         self._readers: dict[str, FindReader] = {}
@@ -69,7 +69,7 @@ class ChannelReaders:
         self._readers[agent] = find
 
     def remove(self, agent: str, find: FindReader) -> None:
-        """Remove the agent, unless another run of it has added itself since."""
+        """Remove the agent, unless a newer run of it has added itself since."""
         if self._readers.get(agent) == find:
             del self._readers[agent]
 
@@ -90,8 +90,8 @@ class MessageLog:
     that grows while it is written is logged once. If a message is hidden later, it is logged again without its words,
     which removes the summaries that contain them.
 
-    What was written while the program was off is logged if it is at most `late_seconds` old. `deleted` is called for
-    logged messages that are gone. `clock` gives unix seconds.
+    Messages from while the program was off are logged if they are at most `late_seconds` old. `deleted` is called with
+    logged messages that were deleted. `clock`: in unix seconds.
     """
 
     def __init__(
@@ -110,13 +110,13 @@ class MessageLog:
         self._since = clock() - late_seconds
         self._changed: dict[int, int] = {}  # message → channel
         self._edited = LRUCache[int, None](MAX_LOGGED)
-        self._logged = LRUCache[int, tuple[ChannelReader, int]](MAX_LOGGED)  # message → as it was logged last
+        self._logged = LRUCache[int, tuple[ChannelReader, int]](MAX_LOGGED)  # message → reader and hash
         self._more = asyncio.Event()
-        # Edited or deleted messages, which an earlier run of the program may have logged.
+        # Note edited and deleted messages, because an earlier run of the program may have logged them.
         transcripts.on_change(lambda _, message_ids: self._edited.update(dict.fromkeys(message_ids)))
 
     async def run(self) -> None:
-        """Follow the transcripts until canceled; what has changed by then is logged."""
+        """Log the transcripts' changes until canceled, including the last ones."""
         unwatch = self._transcripts.watch(self.changed)
         try:
             while True:
@@ -128,7 +128,7 @@ class MessageLog:
             self.flush()
 
     def changed(self, channel_id: int, message_id: int) -> None:
-        """Note that a message came, changed or was deleted, or that its reactions changed."""
+        """Note that a message came, changed, or was deleted, or that its reactions changed."""
         if len(self._changed) < MAX_LOGGED:
             self._changed[message_id] = channel_id
             self._more.set()
@@ -142,7 +142,7 @@ class MessageLog:
         for channel_id, message_ids in by_channel.items():
             try:
                 self._look_at(channel_id, message_ids)
-            except Exception:  # the edge of the task: one odd channel must not end the log
+            except Exception:  # the edge of the task: a bug with one channel must not end the log
                 log.exception("channel %d: logging its messages failed; they are skipped", channel_id)
 
     def _look_at(self, channel_id: int, message_ids: Collection[int]) -> None:
@@ -160,12 +160,12 @@ class MessageLog:
             self._log(replace(entry, reply_to=transcript.parent_of(entry)), channel_id, reader)
 
     def _may_be_logged(self, entry: Entry) -> bool:
-        """Return whether the log may have the message, which now reads otherwise."""
+        """Return whether the log may have an older text of the message."""
         hidden_later = not entry.hidden and not is_visible(entry)
         return entry.id in self._logged or entry.id in self._edited or hidden_later
 
     def _log(self, entry: Entry, channel_id: int, reader: ChannelReader | None) -> None:
-        """Log the message. If the log was switched off, a message that it has is still kept true."""
+        """Log the message. If the log was turned off, only messages that it already has are updated."""
         reader_before, fingerprint = self._logged.get(entry.id, (None, None))
         reader, speaker = reader or reader_before, entry.speaker
         guild = None if reader is None else reader.guild_id
@@ -183,9 +183,9 @@ class MessageLog:
 
 
 class RoomLog:
-    """The messages of rooms that the record does not have yet, or that were edited since.
+    """Finds messages of rooms that aren't recorded yet, or were edited since.
 
-    One per process, asked after each turn in a room. `clock` gives unix seconds.
+    There is one per process, called after each turn in a room. `clock`: in unix seconds.
     """
 
     def __init__(self, clock: Callable[[], float], is_ignored: IsIgnored) -> None:
@@ -210,7 +210,7 @@ class RoomLog:
 
 
 def _fields_of(entry: Entry) -> dict[str, Any]:
-    """Return what the record has of a message in any channel."""
+    """Return the fields that LoggedMessage and RoomMessage have in common."""
     speaker = entry.speaker
     return {
         "message_id": entry.id,
@@ -224,9 +224,9 @@ def _fields_of(entry: Entry) -> dict[str, Any]:
 
 
 class GatewayNotes:
-    """Notes reactions to agents' posts, and deletions. Shared by the bots of a process: each hears of the same event.
+    """Notes reactions to agents' posts, and deletions. The bots of a process share it, as each gets the same events.
 
-    `clock` gives unix seconds. `summaries` are of threads; `memory` knows posts of earlier runs of the program.
+    `clock`: in unix seconds. `summaries`: of threads. `memory`: knows posts from earlier runs of the program.
     """
 
     def __init__(
@@ -242,14 +242,14 @@ class GatewayNotes:
         self._deleted = LRUCache[int, None](MAX_DELETED)
 
     def deleted(self, channel_id: int, message_ids: Collection[int]) -> None:
-        """Note deleted messages once, in whatever channel: `.history` quotes other channels too."""
+        """Note deleted messages once, in any channel, because `.history` also quotes other channels."""
         new = tuple(message_id for message_id in message_ids if message_id not in self._deleted)
         self._deleted.update(dict.fromkeys(new))
         if new:
             self._note_deleted(DeletionNote(channel_id=channel_id, message_ids=new, at=self._clock()))
 
     def channel_deleted(self, channel_id: int) -> None:
-        """Note that a channel or thread is gone, with all its messages."""
+        """Note that a channel or thread was deleted with all its messages."""
         if channel_id not in self._deleted:
             self._deleted[channel_id] = None
             transcript = self._transcripts.known(channel_id)
@@ -264,7 +264,7 @@ class GatewayNotes:
     def reacted(
         self, agent: str, channel_id: int, message_id: int, user_id: int, emoji: str, *, given: bool = True
     ) -> None:
-        """Note a reaction to one of the agent's posts. Of all bots, only the agent's own bot does this."""
+        """Note a reaction to an agent's post. Only the agent's own bot notes it, though all bots get the event."""
         transcript = self._transcripts.known(channel_id)
         post = transcript.get(message_id) if transcript is not None else None
         note = ReactionNote(
@@ -281,17 +281,17 @@ class GatewayNotes:
 
 
 class Consents:
-    """Whether people want unprompted messages: written to the record, and to Redis, where it takes effect immediately.
+    """Notes whether people want unprompted messages, in the record and in Redis, where it takes effect immediately.
 
-    Shared by the agents of a process. `clock` gives unix seconds, `because` is of ConsentNote.
+    The agents of a process share it. `clock`: in unix seconds. `because`: see ConsentNote.
     """
 
     def __init__(self, record: Notes, unasked: ProactiveMessages, clock: Callable[[], float]) -> None:
         self._record, self._unasked, self._clock = record, unasked, clock
 
     async def refuse(self, user_id: int, *, because: str, once: bool = False) -> bool:
-        """Note that the person wants none; return whether this process is the first to hear of it. `once`: others hear
-        the same, and only the first of them notes it."""
+        """Note that the person wants none; return whether this process was first. `once`: other processes get the same
+        event, and only the first notes it."""
         first = await self._unasked.refuse(user_id)
         if first or not once:
             self._note(user_id, False, because)
@@ -306,9 +306,8 @@ class Consents:
 
 
 class TurnWatcher(Protocol):
-    """Hears of turns that begin, once no limit forbids them, and of all that end. Neither method waits for anything.
-
-    The methods of `words` take their time and belong in a thread.
+    """Is told about turns that begin after the limits allowed them, and about all turns that end. Its methods don't
+    block. The methods of `words` do, so call them in a thread.
     """
 
     def began(self, notice: TurnNotice) -> None: ...
@@ -316,7 +315,7 @@ class TurnWatcher(Protocol):
 
 
 class TurnWatchers:
-    """Any number of watchers. If a watcher fails, that is logged; the turn and the other watchers continue."""
+    """Tells several watchers. If a watcher fails, that is logged; the turn and the other watchers continue."""
 
     def __init__(self, *watchers: TurnWatcher) -> None:
         self._watchers = list(watchers)
@@ -330,9 +329,9 @@ class TurnWatchers:
     def ended(self, record: TurnRecord, words: TurnWords) -> None:
         self._tell(lambda watcher: watcher.ended(record, words))
 
-    def _tell(self, what: Callable[[TurnWatcher], None]) -> None:
+    def _tell(self, call: Callable[[TurnWatcher], None]) -> None:
         for watcher in self._watchers:
             try:
-                what(watcher)
+                call(watcher)
             except Exception:
                 log.exception("%s failed at the start or the end of a turn; the turn continues", type(watcher).__name__)

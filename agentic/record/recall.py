@@ -28,22 +28,22 @@ import aiosqlite
 from agentic.text import runs
 from agentic.tools.own_tools import Memory
 
-MIN_LETTERS = 3  # of a word; with digits also fewer
+MIN_LETTERS = 3  # of a word without digits
 MAX_LETTERS = 40  # of a term
-BEGINNING = 4  # letters that forms of one word share at least
-SHARED_PART = 0.6  # of the longer one of the two
+BEGINNING = 4  # letters that two forms of a word share at least
+SHARED_PART = 0.6  # of the longer form's letters
 MODULE = "fts5"
 TABLE = "memory_index"
-KEPT = "(1, 10)"  # rows of `data` without words, without which FTS5 does not even drop the table
+KEPT = "(1, 10)"  # rows of `data` without words that FTS5 needs even to drop the table
 MERGED_PAGES = 200  # in a step
-MERGE_EVERY = 300.0  # seconds from the end of a merge to the next one; a request to be forgotten does not wait
+MERGE_EVERY = 300.0  # seconds from the end of a merge to the next; a request to be forgotten doesn't wait
 MAX_TERMS = 16  # of a question
 MAX_RANKED = 1_000  # rows: ranking takes some microseconds each
-FLOOR = 0.4  # of the weight of the question's terms that a memory has
-TOO_COMMON = 0.25  # of all rows: such a term alone is no subject
-FEW_ROWS = 40  # in which no term is common
+FLOOR = 0.4  # of the weight of the question's terms: a memory with less doesn't match
+TOO_COMMON = 0.25  # of all rows: terms in more rows don't say what a question is about
+FEW_ROWS = 40  # too few to call any term common
 
-# Words that are in every question. A long log shows by itself that they are common; a short one does not.
+# Words that are common in questions. A long log shows that they are common, but a short log doesn't.
 _QUESTION_WORDS = """
     about all and any are but can could did does ever for from had has have her here him his how its like may mention
     mentioned more not now our out said say she should some tell that the their them then there they thing things think
@@ -58,8 +58,8 @@ _QUESTION_WORDS = """
 """
 _IN_QUESTIONS = frozenset(_QUESTION_WORDS.split())
 
-# The rows that a Reach has, of rows with an `id` (a summary's is negative). A query limits its rows only after this:
-# what the reader may not see must not hide what they may.
+# Selects rows within a Reach, by their `id` (negative for a summary). Queries apply LIMIT only after this, so that rows
+# outside of the reach don't take the place of others.
 PLACES = """
 place AS MATERIALIZED (
   SELECT json_extract(value, '$[0]') AS channel, json_extract(value, '$[1]') AS after,
@@ -94,8 +94,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a reader may find: of each channel in `between`, what lies between two messages, without these; nothing that
-    one of `ignored` wrote, or that is made of their words."""
+    """What a reader may find. `between`: channel → two messages, between which memories must be. `ignored`: people
+    whose messages aren't found, nor summaries made of them."""
 
     between: Mapping[int, tuple[int, int]]
     ignored: Collection[int] = ()
@@ -107,8 +107,10 @@ class Reach:
 
 
 def each_of(column: str, table: str, where: str = "") -> str:
-    """Return a query's beginning: the table `each` has the `id` of each value of a column, by one step in its index,
-    however many rows there are; the last one is NULL. `where` ends with AND."""
+    """Return the start of a query with a table `each`, whose `id` has the distinct values of a column and, last, NULL.
+
+    It takes one step in the column's index per value, however many rows there are. `where` ends with AND.
+    """
     smallest = f"SELECT min({column}) FROM {table} WHERE {where}"
     return f"""WITH RECURSIVE each (id) AS (
         {smallest} {column} IS NOT NULL
@@ -117,14 +119,14 @@ def each_of(column: str, table: str, where: str = "") -> str:
 
 
 def channels(db: sqlite3.Connection) -> tuple[int, ...]:
-    """Return the channels of which there are memories."""
+    """Return the channels that have memories."""
     queries = (f"{each_of('channel_id', table)} SELECT id FROM each" for table in ("message_log", "summaries"))
     found = (row[0] for query in queries for row in db.execute(query) if row[0] is not None)
     return tuple(dict.fromkeys(found))
 
 
 def recall(db: sqlite3.Connection, query: str, reach: Reach, most: int) -> tuple[Memory, ...]:
-    """Find memories that fit to the query and that the reader may find, the best first."""
+    """Return the memories within reach that match the query, best first."""
     if not reach.between or not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (TABLE,)).fetchone():
         return ()
     asked = [term for term in dict.fromkeys(terms(query)) if term not in _IN_QUESTIONS][:MAX_TERMS]
@@ -140,19 +142,19 @@ def recall(db: sqlite3.Connection, query: str, reach: Reach, most: int) -> tuple
     match = (" AND " if many else " OR ").join(map(_match_phrase, wanted))
     hits = db.execute(_NEWEST if many else _BEST, {"match": match, **reach.parameters}).fetchall()
     fitting = [(share, hit) for hit in hits if (share := _matched_share(hit, weights)) >= FLOOR]
-    fitting.sort(key=lambda each: -each[0])  # of equal ones the order stays
+    fitting.sort(key=lambda each: -each[0])  # a stable sort: equal shares stay in their order
     best = list({hit["text"]: hit for _, hit in fitting}.values())[:most]
     return tuple(_build_memory(db, hit) for hit in best)
 
 
 def by_ids(db: sqlite3.Connection, ids: Sequence[int]) -> tuple[Memory, ...]:
-    """Read the memories of these rows of the index, in that order; a summary has minus its message's id."""
+    """Read memories by their ids in the index, in this order. A summary's id is negative."""
     hits = {hit["id"]: hit for hit in db.execute(_OF_IDS, (json.dumps(ids),))}
     return tuple(_build_memory(db, hits[key]) for key in ids if key in hits)
 
 
 def _rare_terms(counts: Mapping[str, int], common: int) -> list[str]:
-    """Return the terms to look for, the rarest first; none if all are too common to be a subject."""
+    """Return the terms to search for, rarest first; [] if all are too common."""
     found = sorted((term for term, count in counts.items() if 0 < count <= common), key=lambda term: counts[term])
     if not found or counts[found[0]] > MAX_RANKED:
         return found
@@ -171,7 +173,7 @@ def _match_phrase(term: str) -> str:
 
 
 def _matched_share(hit: sqlite3.Row, weights: Mapping[str, float]) -> float:
-    """Return how much of the question's weight is in a memory."""
+    """Return the share of the question's weight that is in a memory."""
     there = frozenset(terms(f"{hit['name']} {hit['text']}"))
     has = 0.0
     for term, weight in weights.items():
@@ -194,7 +196,7 @@ def _build_memory(db: sqlite3.Connection, hit: sqlite3.Row) -> Memory:
 
 
 def terms(text: str) -> list[str]:
-    """Split a text into its terms, in order; in scripts without spaces into pairs of characters."""
+    """Split a text into terms, in order. In scripts without spaces, terms are pairs of characters."""
     found: list[str] = []
     for run, spaceless in runs(text):
         if spaceless:
@@ -205,29 +207,27 @@ def terms(text: str) -> list[str]:
 
 
 def beginning(term: str) -> str:
-    """Return the letters that all forms of a word begin with: "tomatoes" → "tomat". Short words have no other forms."""
+    """Return the start that all forms of a word share: "tomatoes" → "tomat". Short words have no other forms."""
     if len(term) < BEGINNING or not term.isalpha():
         return term
     return term[: max(BEGINNING, math.ceil(SHARED_PART * len(term)))]
 
 
 def is_alike(one: str, other: str) -> bool:
-    """Return whether two terms are the same, or forms of one word."""
+    """Return whether two terms are equal, or forms of the same word."""
     shared = max(BEGINNING, math.ceil(SHARED_PART * max(len(one), len(other))))
     has_forms = min(len(one), len(other)) >= shared and (one + other).isalpha()
     return one == other or (has_forms and one[:shared] == other[:shared])
 
 
-CREATE = (
-    f"CREATE VIRTUAL TABLE {TABLE} USING fts5 (terms, tokenize = 'ascii')"  # splits at spaces alone, of these terms
-)
+CREATE = f"CREATE VIRTUAL TABLE {TABLE} USING fts5 (terms, tokenize = 'ascii')"  # which splits our terms only at spaces
 SHADOWS = tuple(f"{TABLE}_{part}" for part in ("data", "idx", "content", "docsize"))
 
 
 def _follow(table: str, sign: str, *columns: str) -> tuple[str, ...]:
-    """Put the index right for a table, and let it follow these columns from then on.
+    """Return statements that update the index for a table, and keep it in sync with these columns from then on.
 
-    The triggers are of this connection alone: a file that is opened without FTS5, or without our function, has none.
+    Only this connection has the triggers: without FTS5 or our function they would fail.
     """
 
     def terms_of(row: str) -> str:
@@ -253,21 +253,21 @@ FOLLOW = (*_follow("message_log", "", "name", "text"), *_follow("summaries", "-"
 
 
 class MemoryIndex:
-    """The index of a connection that writes. `there`: SQLite has FTS5."""
+    """The index of a connection that writes. `there`: whether SQLite has FTS5."""
 
     def __init__(self, db: aiosqlite.Connection, there: bool) -> None:
-        self.there = self._removed = there  # words perhaps by an earlier run, which did not come to merge
+        self.there = self._removed = there  # an earlier run may have ended before it merged
         self._db, self._merging, self._next = db, False, float("-inf")
 
     @classmethod
     async def prepare(cls, db: aiosqlite.Connection) -> MemoryIndex:
-        """Create what is missing, and make it keep up. Raises sqlite3.Error."""
+        """Create or update the index, and keep it in sync. Raises sqlite3.Error."""
         index = cls(db, bool(await _rows(db, f"SELECT 1 FROM pragma_module_list WHERE name = '{MODULE}'")))
         if index.there:
             await index._open()
             return index
-        log.warning("recall is off: this Python's SQLite has no FTS5; messages are still kept")
-        # An index from before cannot follow its tables: empty it, and create it again when FTS5 is there.
+        log.warning("recall is off: this Python's SQLite has no FTS5; messages are still recorded")
+        # An old index can't be kept in sync: empty it. It's created again when FTS5 is there.
         for (name,) in map(tuple, await _rows(db, f"SELECT name FROM sqlite_schema WHERE name IN {SHADOWS}")):
             where = f" WHERE id NOT IN {KEPT}" if name == SHADOWS[0] else ""
             await db.execute(f"DELETE FROM {name}{where}")
@@ -281,7 +281,7 @@ class MemoryIndex:
         await self._db.create_function("note_removal", 0, note_removal)
         exists = await _rows(self._db, f"SELECT 1 FROM sqlite_schema WHERE name = '{TABLE}_data'")
         if exists and not await _rows(self._db, f"SELECT 1 FROM {TABLE}_data WHERE id NOT IN {KEPT} LIMIT 1"):
-            await self._db.execute(f"DROP TABLE {TABLE}")  # it is as new, or was emptied without FTS5
+            await self._db.execute(f"DROP TABLE {TABLE}")  # it's new, or was emptied without FTS5
             exists = []
         if not exists:
             await self._db.execute(CREATE)

@@ -1,9 +1,9 @@
 """Read the streams of the record, each entry at least once, in order.
 
-The reader is the one consumer of a group on each stream. The file that has the entries also has their Position in the
-stream, written in the same transaction; `start` sets the groups to it. So a file that was
-restored from a backup, or a new one, is given everything that the streams still have. A group that is missing, since
-its stream is new or Redis was emptied, is created on the way.
+The reader is the only consumer of a group on each stream. The file has the entries and, written in the same
+transaction, their Position in the stream. `start` sets the groups to these positions, so a new file, or a file restored
+from a backup, gets everything that the streams still have. If a stream is new or Redis was emptied, its group is
+created.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ READ_SECONDS = 10.0
 LOOK_SECONDS = 5.0  # between two looks for new agents and streams
 AT_ONCE = 200  # entries of a stream
 WORDS_AT_ONCE = 20  # an entry of words may have megabytes
-MISSING = ("NOGROUP", "WRONGTYPE", "The XGROUP", "no such key")  # errors if there is no stream, or no group of ours
+MISSING = ("NOGROUP", "WRONGTYPE", "The XGROUP", "no such key")  # errors if the stream or our group doesn't exist
 
 Command = tuple[str, ...]
 Entries = Sequence[tuple[str, Mapping[bytes, bytes]]]
@@ -52,7 +52,7 @@ BEGINNING = Position()
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """New entries of a stream, in order, and the position behind them. `ids` also has unreadable ones."""
+    """New entries of a stream, in order, and the position after them. `ids` includes unreadable entries."""
 
     stream: str
     ids: tuple[str, ...]
@@ -61,8 +61,10 @@ class Received:
 
 
 class RecordReader:
-    """Reads the record of `agents`, and of those that become known by RecordedAgents. `start` comes before the first
-    `read`, and after whatever was read was not kept. `clock` gives seconds."""
+    """Reads the record's streams of `agents`, and of further agents in RecordedAgents. `clock`: in seconds.
+
+    Call `start` before the first `read`, and whenever entries that were read couldn't be recorded.
+    """
 
     def __init__(
         self, link: RedisConnection, agents: Iterable[str], clock: Callable[[], float] = time.monotonic
@@ -72,10 +74,10 @@ class RecordReader:
         self._streams: tuple[str, ...] = (keys.COORDINATOR_RECORD,)
         self._words = frozenset[str]()
         self._positions: dict[str, Position] = {}
-        self._to_set = set(self._streams)  # their groups are set to their position before they are read
+        self._to_set = set(self._streams)  # streams whose groups must be set to their position before reading
         self._next_look = float("-inf")  # for new agents and streams
         self._kept: list[tuple[str, tuple[str, ...]]] = []
-        self.has_more = False  # the last `read` has left something
+        self.has_more = False  # whether the last `read` left entries
         self._add_agents(agents)
 
     def start(self, positions: Mapping[str, Position]) -> None:
@@ -85,9 +87,9 @@ class RecordReader:
         self._kept = []
 
     async def read(self, *, last: bool = False) -> list[Received]:
-        """New entries, of each stream a limited number; empty for nothing. Raises StateUnavailable.
+        """Return new entries, a limited number per stream. Raises StateUnavailable.
 
-        `last`: also of streams that exist only since a moment ago.
+        `last`: look for new streams first, because this is the last call.
         """
         await self._acknowledge()
         now = self._clock()
@@ -96,7 +98,7 @@ class RecordReader:
             await self._set_groups()
             self._next_look = now + LOOK_SECONDS
         missing, next_look = self._to_set, self._next_look
-        # What is in an answer that is lost must be given again.
+        # If the answer is lost, its entries must be delivered again.
         self._to_set, self._next_look = set(self._streams), float("-inf")
         there = [stream for stream in self._streams if stream not in missing]
         words = [stream for stream in there if stream in self._words]
@@ -108,7 +110,7 @@ class RecordReader:
         self._to_set, self._next_look, self.has_more = missing, next_look, False
         found: dict[str, Entries] = {}
         for (count, streams), answer in zip(asked, answers, strict=True):
-            if isinstance(answer, ResponseError):  # one of them, or its group, is gone
+            if isinstance(answer, ResponseError):  # a stream or its group doesn't exist anymore
                 self._to_set.update(streams)
                 self._next_look = float("-inf")
                 continue
@@ -117,13 +119,14 @@ class RecordReader:
                 self.has_more = self.has_more or len(entries) >= count
         if not found:
             return []
-        # Many entries take milliseconds, which the bots would feel.
+        # In a thread, since many entries take milliseconds, which would delay the bots.
         return await asyncio.to_thread(
             lambda: [self._decode(stream, found[stream]) for stream in self._streams if stream in found]
         )
 
     async def keep(self, received: Iterable[Received]) -> None:
-        """Acknowledge what is recorded (later if Redis is unavailable): it isn't given again, and words leave Redis."""
+        """Acknowledge recorded entries, later if Redis is unavailable. They aren't delivered again, and entries with
+        words are deleted from Redis."""
         self._kept += [(each.stream, each.ids) for each in received]
         try:
             await self._acknowledge()
@@ -131,14 +134,13 @@ class RecordReader:
             log.debug("acknowledging recorded entries failed: %s; retrying later", away)
 
     def _add_agents(self, agents: Iterable[str]) -> None:
-        """Read the streams of these agents too, from now on."""
         new = sorted(set(agents).difference(self._agents))
         if not new:
             return
         self._agents += tuple(new)
         known = set(self._streams)
         self._words = frozenset(map(keys.words, self._agents))
-        # The notes first: a deletion is known before the prompts that quote what was deleted.
+        # The notes come first, so a deletion is known before prompts that quote the deleted message.
         self._streams = (keys.COORDINATOR_RECORD, *map(keys.turns, self._agents), *map(keys.words, self._agents))
         self._to_set |= set(self._streams) - known
 
@@ -149,7 +151,7 @@ class RecordReader:
         self._kept = []
 
     async def _set_groups(self) -> None:
-        """Set the groups of the streams that exist. A new group has nothing pending of an earlier reader."""
+        """Recreate the groups of existing streams at their positions, without pending entries of an earlier reader."""
         waiting = sorted(self._to_set)
         facts = await self._run_all([("XINFO STREAM", stream) for stream in waiting])
         newest = {
@@ -161,7 +163,7 @@ class RecordReader:
         starts = []
         for stream, last in newest.items():
             start = self._positions.get(stream, BEGINNING).last_id
-            if _id_order(start) > _id_order(last):  # the stream ends before its position: another Redis' or clock's
+            if _id_order(start) > _id_order(last):  # the position is from another Redis or clock
                 start = BEGINNING.last_id
             starts.append(("XGROUP CREATE", stream, GROUP, start))
         made = await self._run_all(starts)
@@ -176,10 +178,10 @@ class RecordReader:
                 if b"record" in fields:
                     entry: Entry | TurnRecord | None = TurnRecord.model_validate_json(fields[b"record"])
                 else:
-                    entry = decode(fields)  # None for an unknown kind
+                    entry = decode(fields)  # None if its kind is unknown
                 if entry is not None:
                     read.append(entry)
-            except ValueError:  # pydantic's and base64's too
+            except ValueError:  # includes the errors of pydantic and base64
                 unreadable += 1
         assert position is not None
         before = self._positions.get(stream, position)
@@ -210,16 +212,16 @@ class RecordReader:
 
 
 def _entries(answer: Any) -> Iterator[tuple[str, Entries]]:
-    """Yield each stream of XREADGROUP's answer and its entries; None is one that was deleted while it was pending."""
+    """Yield the streams in XREADGROUP's answer with their entries. Pending entries that were deleted have no fields."""
     for stream, entries in answer.items() if isinstance(answer, dict) else answer or ():
         yield stream.decode(), [(entry_id.decode(), fields or {}) for entry_id, fields in entries]
 
 
 def _advance(position: Position | None, entry_id: str, n: int | None) -> Position:
-    """Return the position behind an entry; `n` is None if it is of a version that did not count.
+    """Return the position after an entry; `n` is None if it was written by a version without numbers.
 
-    An `n` that is too large for its place tells of entries that were dropped. Before the first entry that this file
-    knows nothing is missing, and a smaller `n` is of a Redis that was emptied.
+    A gap in the numbers means that entries were dropped. Before the file's first entry none count as dropped, nor if
+    `n` gets smaller, because then Redis was emptied.
     """
     if position is None or n is None:
         return Position(entry_id, n or 0) if position is None else replace(position, last_id=entry_id)

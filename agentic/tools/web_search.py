@@ -39,7 +39,7 @@ MAX_COUNT = 10
 MAX_QUERY = 400
 MAX_PICTURE_QUERY = 200
 PICTURE_COUNT = 8  # pictures to search for
-MAX_PICTURES_TRIED = 4  # found pictures to download, until one is usable
+MAX_PICTURES_TRIED = 4  # found pictures to download until a usable picture
 NO_QUERY = "without private details, nothing is left of the query"
 
 Search = Callable[[str, int, float], list[dict[str, Any]]]  # query, count, seconds

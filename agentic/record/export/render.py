@@ -47,7 +47,7 @@ _REST_QUOTED = re.compile(r"^>>> ", re.MULTILINE)
 _QUOTE = re.compile(r"> ?(.*)")
 _HEADING = re.compile(r"(#{1,3}|-#) +(.+)")
 _ITEM = re.compile(r"( *)([-*]|\d{1,9}\.) +(.+)")
-# What Discord writes by its id. In a verbose pattern.
+# Mentions, channels, and so on, which Discord writes as ids. Part of a verbose pattern.
 NAMED = r"""
     (?P<person><@!?(?P<person_id>\d{1,20})>)
     | (?P<role><@&\d+>)
@@ -76,14 +76,14 @@ _INLINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A page, and a name for its file."""
+    """An exported page, and a name for its file."""
 
     name: str
     text: str
 
 
 async def room_page(record_file: Path, thread_id: int, kind: str = "html", look: Look | None = None) -> Exported | None:
-    """Export a room as `html`, `md` or `json`, from the record's file; None if it does not have the room.
+    """Export a room as `html`, `md`, or `json` from the record's file; None if the file doesn't have the room.
 
     Raises RecordError, sqlite3.Error.
     """
@@ -92,17 +92,17 @@ async def room_page(record_file: Path, thread_id: int, kind: str = "html", look:
 
 
 async def export_room(db: aiosqlite.Connection, thread_id: int, kind: str, look: Look) -> Exported | None:
-    """As `room_page`, from a record that is open."""
+    """Export a room like `room_page`, from an open record."""
     return await _render("room", await read_room_story(db, thread_id, look), kind)
 
 
 async def export(db: aiosqlite.Connection, conversation_id: str, kind: str, look: Look) -> Exported | None:
-    """Export a conversation as `html`, `md` or `json`; None if the record does not have it."""
+    """Export a conversation as `html`, `md`, or `json`; None if the record doesn't have it."""
     return await _render("conversation", await read_story(db, conversation_id, look), kind)
 
 
 async def _render(what: str, story: Story | None, kind: str) -> Exported | None:
-    """Name the file by `what` it is, its day and the topic's words."""
+    """Render a story. `what` it is, its day, and its topic give the file's name."""
     if story is None:
         return None
     title = (story.conversation.topic or story.conversation.theme).lower()
@@ -112,13 +112,13 @@ async def _render(what: str, story: Story | None, kind: str) -> Exported | None:
 
 
 async def read_room_story(db: aiosqlite.Connection, thread_id: int, look: Look) -> Story | None:
-    """Return None if the record does not have the room. Deleted messages are left out."""
+    """Read a room without its deleted messages; None if the record doesn't have it."""
     room = await room_of(db, thread_id)
     if room is None:
         return None
     said = await messages_of_room(db, thread_id)
     people = dict.fromkeys(each.author_id for each in said if each.agent is None)
-    keys = {author_id: f"@{number}" for number, author_id in enumerate(people, start=1)}  # that no agent has
+    keys = {author_id: f"@{number}" for number, author_id in enumerate(people, start=1)}  # unlike any agent's key
     newest_names = {each.agent or keys[each.author_id]: each.name for each in said if each.name}
     look = replace(look, names={**newest_names, **look.names})
     posts = await messages_of(db, await posts_of_channel(db, thread_id), await turns_of_channel(db, thread_id), look)
@@ -157,7 +157,7 @@ async def read_room_story(db: aiosqlite.Connection, thread_id: int, look: Look) 
 
 
 def as_html(story: Story) -> str:
-    """Render a page of its own: it loads nothing, has no script, and says so to the browser too."""
+    """Render a complete page. It loads nothing and has no script, and its policy forbids browsers both."""
     agents = [
         {
             "name": story.look.name(agent),
@@ -187,7 +187,7 @@ def _template() -> Template:
 
 
 def as_markdown(story: Story) -> str:
-    """Quote each message, so that no text passes for another agent's message."""
+    """Quote each message, so that no text can pass for another agent's message."""
     look, conversation = story.look, story.conversation
     names = ", ".join(_plain(look.name(agent)) for agent in story.agents)
     head = f"*{_plain(conversation.theme)}, {story.began:%Y-%m-%d %H:%M %Z}, {names}*"
@@ -197,10 +197,10 @@ def as_markdown(story: Story) -> str:
 
 
 def _message_markdown(story: Story, message: Message) -> str:
-    """Render a message with names in place of ids, without HTML, without links to other than http and https."""
+    """Render a message with names instead of ids, without HTML, and with links only to http and https."""
     lines = [f"**{_plain(story.look.name(message.agent))}** {message.at:%H:%M}", ""]
     pieces = _CODE.split(message.text)
-    for n in range(0, len(pieces), 2):  # what is not code
+    for n in range(0, len(pieces), 2):  # the pieces outside of code
         named = _NAMED.sub(lambda match: name_of(match, story.look), pieces[n])
         pieces[n] = _OTHER_SCHEME.sub(r"]\\(", named.replace("<", "&lt;"))
     lines += [f"> {line}".rstrip() for line in "".join(pieces).split("\n")]
@@ -210,12 +210,12 @@ def _message_markdown(story: Story, message: Message) -> str:
 
 
 def _plain(text: str) -> str:
-    """Put a text on one line, without a meaning in Markdown."""
+    """Return a text on one line, with Markdown escaped."""
     return _MARKS.sub(r"\\\1", " ".join(text.split()))
 
 
 def as_json(story: Story) -> str:
-    """Ids are text, times unix seconds, money US dollars, pictures base64."""
+    """Return the story as JSON: ids as text, times in unix seconds, money in US dollars, pictures in base64."""
     conversation, look = story.conversation, story.look
     people = {message.agent for message in story.messages if message.person}
     told = {"id", "theme", "topic", "started_at", "ended_at", "ended_because", "rounds"}
@@ -233,7 +233,7 @@ def _message_json(story: Story, message: Message) -> dict[str, Any]:
     shown = picture and {"media_type": picture.media_type, "data": base64.b64encode(picture.data).decode()}
     return {
         "message_id": str(message.message_id),
-        "agent": None if message.person else message.agent,  # of a person the name alone
+        "agent": None if message.person else message.agent,  # a person has only a name
         "name": story.look.name(message.agent),
         "at": message.at.timestamp(),
         "text": message.text,
@@ -254,7 +254,7 @@ def data_address(picture: Picture) -> str:
 
 
 def to_html(text: str, look: Look) -> Markup:
-    """Render a message as HTML: blocks, one below the other."""
+    """Render a message as a sequence of HTML blocks."""
     text = text.strip("\n")
     found, end = Markup(""), 0
     for fence in _FENCE.finditer(text):
@@ -312,8 +312,8 @@ def _render_block(kind: str, lines: list[str], look: Look) -> Markup:
 
 
 def inline(text: str, look: Look, *, linked: bool = False) -> Markup:
-    """Render the text of a block; `linked`: it is a link's label, which has no link in it. A mark ends at the next of
-    its kind, so marks within marks are as deep as there are kinds of them."""
+    """Render the text of a block. `linked`: it's the label of a link, so it can't contain another link. A mark ends at
+    the next mark of its kind, which limits how deeply marks are nested."""
     found, end = Markup(""), 0
     for match in _INLINE.finditer(text):
         found += _render_text(text[end : match.start()]) + _render_mark(match, look, linked)
@@ -346,7 +346,7 @@ def _render_mark(match: re.Match[str], look: Look, linked: bool) -> Markup:
 
 
 def name_of(match: re.Match[str], look: Look) -> str:
-    """Return the name of a match of NAMED; of an escaped character, that character."""
+    """Return the name for a match of NAMED, or an escaped character."""
     match match.lastgroup:
         case "person":
             return "@" + look.people.get(int(match["person_id"]), "somebody")

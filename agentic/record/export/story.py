@@ -1,4 +1,4 @@
-"""Read a conversation as an export shows it: from the record, with the names that people know."""
+"""Read a conversation from the record for an export, with the names that people know."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _CUSTOM_EMOJI = re.compile(r"<?a?:?(\w+):\d+>?")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The names and colors (0xRRGGBB) of agents, and if they are known the names of people and channels, by their
-    Discord ids. Times are shown in `zone`. Costs are left out unless `costs`."""
+    """The names and colors (0xRRGGBB) of agents, and known names of people and channels by their Discord ids. Times
+    are shown in `zone`. `costs`: whether to show costs."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     colours: Mapping[str, int] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A reaction: how many gave it, and the names of the agents among them. Custom emoji are `:name:`."""
+    """An emoji, how many reacted with it, and the names of the agents among them. Custom emoji are `:name:`."""
 
     emoji: str
     count: int
@@ -46,8 +46,8 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A post of an agent, or what a person said in a room: `agent` is then the person's key in the story. `cost_usd` is
-    that of the post's turn, at the turn's first post."""
+    """An agent's post, or a person's message in a room. `agent`: the agent's key, or the person's key in the story.
+    `cost_usd`: the cost of the turn, at its first post."""
 
     message_id: int
     agent: str
@@ -61,8 +61,8 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A conversation with its messages, in order. `agents` took part, in the order of their first message; in a room
-    people are among them, by their keys."""
+    """A conversation with its messages, in order. `agents`: who took part, in the order of their first message. In a
+    room that includes people, by their keys."""
 
     conversation: Conversation
     look: Look
@@ -77,14 +77,14 @@ class Story:
 
     @property
     def minutes(self) -> int:
-        """From its beginning to its last message, rounded up."""
+        """The minutes from its start to its last message, rounded up."""
         if not self.messages:
             return 0
         return max(1, -int(-(self.messages[-1].at - self.began).total_seconds() // 60))
 
 
 async def read_story(db: aiosqlite.Connection, conversation_id: str, look: Look) -> Story | None:
-    """Return None if the record does not have the conversation. Deleted posts are left out."""
+    """Read a conversation without its deleted posts; None if the record doesn't have it."""
     conversation = await conversation_of(db, conversation_id)
     if conversation is None:
         return None
@@ -98,7 +98,7 @@ async def read_story(db: aiosqlite.Connection, conversation_id: str, look: Look)
 async def messages_of(
     db: aiosqlite.Connection, posts: Iterable[Post], turns: Sequence[Turn], look: Look
 ) -> tuple[Message, ...]:
-    """Return the posts that are not deleted, as messages; `turns` made them or reacted to them."""
+    """Return the posts that aren't deleted as messages. `turns`: turns that made them or reacted to them."""
     costs = {(turn.agent, turn.id): turn.cost_usd for turn in turns}
     return tuple(
         [
@@ -118,7 +118,7 @@ async def messages_of(
 
 
 def _merge_reactions(post: Post, turns: Iterable[Turn]) -> tuple[Given, ...]:
-    """Join what Discord reported of a post with what agents did: their reactions are in both, as a rule."""
+    """Merge the reactions that Discord reported with the agents' own, which are usually in both."""
     counts: dict[str, int] = defaultdict(int)
     for reaction in post.reactions:
         counts[emoji_name(reaction.emoji)] += 1
@@ -133,6 +133,6 @@ def _merge_reactions(post: Post, turns: Iterable[Turn]) -> tuple[Given, ...]:
 
 
 def emoji_name(emoji: str) -> str:
-    """Return Discord's `<:name:id>`, `<a:name:id>` and `name:id` as `:name:`, anything else as it is."""
+    """Return Discord's `<:name:id>`, `<a:name:id>`, and `name:id` as `:name:`, and anything else unchanged."""
     custom = _CUSTOM_EMOJI.fullmatch(emoji)
     return f":{custom[1]}:" if custom else emoji

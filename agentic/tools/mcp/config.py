@@ -96,7 +96,7 @@ class ServerConfig(BaseModel):
 
 
 def read_servers(path: Path, settings: Mapping[str, str]) -> tuple[tuple[ServerConfig, ...], list[str]]:
-    """Return the valid and enabled servers, and a line for each problem. Without a file there are no servers.
+    """Return the valid and enabled servers, none without the file, and a line for each problem.
 
     `settings`: names and values for `${NAME}`.
     """
