@@ -84,7 +84,7 @@ def test_text_from_the_prompt_is_a_repeat():
 
 
 def test_a_line_of_the_task_in_a_post_is_a_repeat():
-    """Posted by a model of 1.5 billion parameters."""
+    """As a model of 1.5 billion parameters does."""
     task = "Write what keeps the conversation going, such as a question to one of the others or a subject of your own."
     post = (
         "I'm glad you brought up the night train. It's important to find what works best. Let's discuss"
@@ -94,7 +94,7 @@ def test_a_line_of_the_task_in_a_post_is_a_repeat():
 
 
 def test_a_clause_of_an_earlier_message_is_a_repeat():
-    """Posted by a model of 1.5 billion parameters."""
+    """As a model of 1.5 billion parameters does."""
     before = (
         "As a night train can arrive at any time, it often offers a more flexible option, especially if you're going to"
         " a destination with multiple options.",
