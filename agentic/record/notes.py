@@ -30,11 +30,11 @@ from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ReactionNote, RoomMessage, RoomWords
 from agentic.wire.messages import TurnNotice
 
-PAUSE = 2.0  # seconds between a change and a look at it
+PAUSE = 2.0  # seconds to collect changes before they are logged
 MAX_LOGGED = 20_000  # remembered logged messages, and waiting changes
 MAX_CHARACTERS = 4_000  # of a message
 MAX_DELETED = 5000  # remembered deleted messages
-MAX_ROOMS = 500  # remembered
+MAX_ROOMS = 500  # remembered rooms
 MAX_ROOM_MESSAGES = 200  # newest messages of a room that are checked
 
 IsIgnored = Callable[[int, frozenset[int], int | None], bool]  # whether the bots ignore a person with roles in a guild

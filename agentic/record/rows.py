@@ -21,6 +21,7 @@ from agentic.record.personal_data import MODEL, PERSON, lost_profiles
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
     ActionNote,
+    CallRecord,
     ConsentNote,
     ContestNote,
     ConversationNote,
@@ -32,10 +33,12 @@ from agentic.wire.entries import (
     ProfileNote,
     ReactionNote,
     ReplayNote,
+    RoomMessage,
     RoomNote,
     RoomWords,
     SearchWords,
     SummaryNote,
+    ToolCallRecord,
     UnaskedNote,
 )
 
@@ -88,12 +91,8 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 TURN_COLUMNS = tuple(column for name in TurnRecord.model_fields for column in _COLUMNS.get(name, (name,)))
 TURN = Insert("turns", " ".join(TURN_COLUMNS))
-CALL = Insert(
-    "calls",
-    "agent turn_id n kind model at day seconds input_tokens cached_tokens cache_write_tokens output_tokens"
-    " reasoning_tokens searches cost_usd error",
-)
-TOOL_CALL = Insert("tool_calls", "agent turn_id n name at seconds characters error")
+CALL = Insert("calls", f"agent turn_id day {' '.join(CallRecord.model_fields)}")
+TOOL_CALL = Insert("tool_calls", f"agent turn_id {' '.join(ToolCallRecord.model_fields)}")
 # A turn whose words were removed gets no searches: they would repeat the words.
 SEARCH = (
     "INSERT INTO searches (agent, turn_id, n, channel_id, at, seconds, query, results, error)"
@@ -199,7 +198,7 @@ CONTINUED = "UPDATE conversations SET ended_at = NULL, ended_because = NULL WHER
 # Several agents read the same messages, and their streams have no common order.
 ROOM_MESSAGE = Insert(
     "room_messages",
-    "message_id thread_id author author_id agent name text at read_at",
+    f"thread_id read_at {' '.join(RoomMessage.model_fields)}",
     f"(message_id) DO UPDATE SET {_replace('name text read_at')} WHERE excluded.read_at > room_messages.read_at",
 )
 OLD_ROOM_MESSAGES = (

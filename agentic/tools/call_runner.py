@@ -141,22 +141,21 @@ class CallRunner:
         is_idle = all(self._done[key].was_refused for key in new)
         self.idle = self.idle + 1 if is_idle else 0
         first = {id(call) for call in new.values()}
-        results = tuple(self._result(call, id(call) in first) for call in calls)
-        self.characters += sum(len(result.text) for result in results)
-        return results
+        results = []
+        for call in calls:
+            output = self._done.get(_key(call))
+            if output is None:
+                output = ToolOutput.failed("too many calls at once: make this call again")
+            elif id(call) not in first:
+                output = ToolOutput(AGAIN + output.text, is_error=output.is_error)
+            results.append(ToolResult(call.id, call.name, output.text, output.pictures, output.is_error))
+            self.characters += len(output.text)
+        return tuple(results)
 
     def refuse(self, call: ToolCall, problem: str) -> ToolResult:
         """Return the result of an unreadable call."""
         self.idle += 1
         return ToolResult(call.id, call.name, problem, is_error=True)
-
-    def _result(self, call: ToolCall, is_first: bool) -> ToolResult:
-        output = self._done.get(_key(call))
-        if output is None:
-            output = ToolOutput.failed("too many calls at once: make this call again")
-        elif not is_first:
-            output = ToolOutput(AGAIN + output.text, is_error=output.is_error)
-        return ToolResult(call.id, call.name, output.text, output.pictures, output.is_error)
 
     async def _run_recorded(self, call: ToolCall) -> ToolOutput:
         context, place = self.context, len(self.records)

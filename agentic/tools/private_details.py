@@ -1,7 +1,7 @@
 """Remove people's private details from a query before a search engine gets and stores it.
 
-This catches details that a model or a person included by mistake, if they have one of the shapes below. Names stay. A
-street address that the person asks about stays too, unless the person says that it's their own.
+This removes details of the shapes below, which a model or a person may have included by mistake. Names stay. A street
+address that the person asks about stays too, unless the person says that it's their own.
 """
 
 from __future__ import annotations

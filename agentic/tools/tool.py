@@ -30,7 +30,7 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 class ToolContext:
     """The turn that a tool runs in.
 
-    `asked_by`: the user id of the person whom the turn answers or who caused it, or None. `asked`: the person's latest
+    `asked_by`: the user id of the person that the turn answers or who caused it, or None. `asked`: the person's latest
     messages. `deadline`: in unix seconds. `after_message_id`: the newest message that the model has seen; later
     contexts show the tool's results after it. `first_message_id`: the oldest message that the model sees, 0 if unknown.
     `fit` scales a picture for the model, and returns None if that fails.

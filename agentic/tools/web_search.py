@@ -116,7 +116,7 @@ class WebSearch:
         return ToolOutput("\n\n".join(shown) or "Nothing found.")
 
     async def _search(self, query: str, count: int) -> list[SearchResult]:
-        """Ask the engines in order, without those that rest, unless all do. Raises SearchFailed with all reasons."""
+        """Ask the engines in order, skipping resting engines unless all rest. Raises SearchFailed with all reasons."""
         awake = [engine for engine in self.engines if self._rests_until.get(engine.name, 0.0) <= self.clock()]
         reasons = []
         found: list[SearchResult] | None = None

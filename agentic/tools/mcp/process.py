@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 def child_environment(settings: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return a server's environment: the variables in INHERITED, and those of its entry."""
+    """Return a server's environment: the variables in INHERITED and in its entry."""
     return {name: settings[name] for name in INHERITED if name in settings} | dict(own)
 
 

@@ -350,7 +350,7 @@ def provider_names(server: str, tools: Sequence[str]) -> list[str]:
 
 
 class McpServers:
-    """All MCP servers. `environment`: programs get only those of its variables that are in `process.INHERITED`.
+    """All MCP servers. `environment`: programs get only the variables in `process.INHERITED`.
 
     `clock`: in unix seconds. `connect` opens a connection (by default with the SDK). `pauses`: in seconds.
     """
@@ -387,7 +387,7 @@ class McpServers:
             await asyncio.gather(self._running, return_exceptions=True)
 
     def tools_for(self, agent: str) -> tuple[McpTool, ...]:
-        """Return the tools that this agent may use, including those of servers that ended: a changing list would break
+        """Return the tools that this agent may use, even if their server has ended: a changing list would break
         the cached part of every prompt."""
         allowed = (server for server in self._servers if server.config.may_be_used_by(agent))
         return tuple(tool for server in allowed for tool in tools_of(server))
