@@ -92,7 +92,7 @@ async def test_a_person_gets_what_is_kept_about_them_as_a_file_that_others_do_no
         (reactions,) = (rows for what, rows in kept.items() if what.startswith("reactions"))
         assert reactions == [{"message_id": 7, "emoji": "🔥", "at": "1970-01-01T00:00:00+00:00"}]
         left = {each["what"]: each["why"] for each in json.loads(text)["stored, but not in this file"]}
-        assert "other people's words are in it" in [why for what, why in left.items() if what.startswith("prompts")]
+        assert "contains other people's words" in [why for what, why in left.items() if what.startswith("prompts")]
         assert all(left.values())
 
 
