@@ -1,1 +1,1 @@
-"""From what reaches an agent to its turns."""
+"""Take what reaches an agent, queue it, and begin its turns."""

@@ -63,7 +63,7 @@ class NoAnswer(Exception):
 
 
 class ArenaKeeper:
-    """`bots` and `agents`: of this process. `lease`: whether this process acts for arenas."""
+    """`bots` and `agents` are those of this process. `lease` says whether it runs arenas."""
 
     def __init__(
         self,

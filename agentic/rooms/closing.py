@@ -93,10 +93,18 @@ async def find_positions(services: Services, room: Room, posts: Sequence[RoomPos
     try:
         reply = await run_side_call(call, cheap, limits)
     except TurnAborted as refused:
-        log.info("room %d: its card has first sentences, no model was asked: %s", room.thread_id, refused)
+        log.info(
+            "room %d: no model could write its closing card: %s; the card quotes first sentences",
+            room.thread_id,
+            refused,
+        )
         return {}
     except ModelError as error:
-        log.warning("room %d: its card has first sentences, the model failed: %s", room.thread_id, error.kind)
+        log.warning(
+            "room %d: the model for its closing card failed: %s; the card quotes first sentences",
+            room.thread_id,
+            error.kind,
+        )
         return {}
     return positions_in(reply.text, room)
 

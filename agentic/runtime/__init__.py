@@ -1,1 +1,1 @@
-"""Composition root: opens, wires, starts, stops."""
+"""Open, connect, start, and stop everything: the composition root."""
