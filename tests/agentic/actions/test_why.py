@@ -307,7 +307,7 @@ async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be
 def choice(**changes):
     grok = SpeakerScore(agent="grok", strength=1.1, parts=(ScorePart(why="named by Ada", amount=1.0),))
     claude = SpeakerScore(
-        agent="claude", strength=0.3, parts=(ScorePart(why="has not spoken for a while", amount=0.5),), channel=0.6
+        agent="claude", strength=0.3, parts=(ScorePart(why="hasn't spoken for a while", amount=0.5),), channel=0.6
     )
     pulls = {
         "channel_id": 1,
@@ -325,7 +325,7 @@ async def test_it_says_with_numbers_why_another_agent_was_asked(services):
     await services.state.coordination.scores.keep(choice())
     (text,) = await asked(services)
     assert "Grok got the turn with a score of 1.10 (named by Ada 1.00)" in text
-    assert "its own score was 0.30 (has not spoken for a while 0.50, times 0.60 after silence)" in text
+    assert "its own score was 0.30 (hasn't spoken for a while 0.50, times 0.60 after silence)" in text
 
 
 async def test_one_that_could_not_be_asked_has_no_score(services):
