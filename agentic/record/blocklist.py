@@ -1,4 +1,4 @@
-"""Keep words out of the record: those of people who asked to be forgotten, and of deleted messages.
+"""Keep words out of the record: words of people who asked to be forgotten, and words of deleted messages.
 
 An entry may reach the file after a message that it quotes was deleted. Entries are checked in the columns that STORED
 names for their table (personal_data.py).

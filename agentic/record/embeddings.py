@@ -103,7 +103,7 @@ class Embeddings:
         return self._embedder.name
 
     async def vectors(self, texts: Sequence[str]) -> Sequence[Vector] | None:
-        """Return a vector for each text, NO_VECTOR for one that the model can't read even if shortened; None if the
+        """Return a vector for each text, NO_VECTOR if the model can't read a text even when shortened; None if the
         model fails or the budget is used up. Never raises."""
         try:
             made = await self._embed(texts)
@@ -120,7 +120,7 @@ class Embeddings:
         await self._embedder.aclose()
 
     async def _embed(self, texts: Sequence[str]) -> Sequence[Vector] | None:
-        """Halve the texts of a request that is too long for the server's batch, then shorten the one that is too long.
+        """Halve the texts of a request that is too long for the server's batch, then shorten the text that is too long.
         Return None if the budget is used up."""
         try:
             if self._embedder.free:

@@ -1,7 +1,7 @@
 """Find subjects for the coordinator's background tasks.
 
 These are reply chains without a summary, people with new messages for their profile, an agent's unfinished
-conversations with people, and people whom an agent may write to.
+conversations with people, and people that an agent may write to.
 
 Each query reads only the newest messages of a limited number of channels, so a long log doesn't make it slow.
 """
@@ -116,7 +116,7 @@ class IdleMemory(QuestionThread):
 
     async def newest(self, agent: str, task: str) -> int:
         """Return the id of the newest logged message in the agent's channels; 0 if there is none. For `discover`, a
-        profile that changed later counts as a message of that time."""
+        profile that changed later is treated like a message of that time."""
         return await self.ask(lambda db: newest_of(db, agent, profiles=task == "discover"), 0)
 
     async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:

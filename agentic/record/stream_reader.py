@@ -47,9 +47,6 @@ class Position:
     dropped: int = 0
 
 
-BEGINNING = Position()
-
-
 @dataclass(frozen=True, slots=True)
 class Received:
     """New entries of a stream, in order, and the position after them. `ids` includes unreadable entries."""
@@ -162,9 +159,9 @@ class RecordReader:
         await self._run_all([("XGROUP DESTROY", stream, GROUP) for stream in newest])
         starts = []
         for stream, last in newest.items():
-            start = self._positions.get(stream, BEGINNING).last_id
+            start = self._positions.get(stream, Position()).last_id
             if _id_order(start) > _id_order(last):  # the position is from another Redis or clock
-                start = BEGINNING.last_id
+                start = Position().last_id
             starts.append(("XGROUP CREATE", stream, GROUP, start))
         made = await self._run_all(starts)
         self._to_set -= {stream for stream, answer in zip(newest, made, strict=True) if answer is True}

@@ -200,7 +200,7 @@ class Forecast:
 async def read_forecast(db: aiosqlite.Connection, now: float, zone: tzinfo) -> Forecast:
     """Forecast the cost of the day of `now` (unix seconds).
 
-    The usual day is the average of those of the 14 days before that have recorded costs. The forecast is the cost so
+    The usual day is the average of the days with recorded costs among the 14 days before. The forecast is the cost so
     far, plus the usual cost from this time of day on, times the day's pace. The pace is the cost so far divided by the
     usual cost by this time, between 1/4 and 4. It is 1 if less than 5% of a usual day's cost is usual by now.
 
