@@ -345,7 +345,7 @@ STORED: tuple[StoredData, ...] = (
     _ends("agent:{name}:memory_writes:{date}", "how often each person made a bot note something", 2 * DAY, _LIMIT),
     _ends("coordinator:mentions:{user_id}", "how often a person mentioned bots lately", "a minute", _LIMIT),
     _ends(
-        "coordinator:silence", "stopped channels, muted bots, and the IDs of ignored people",
+        "coordinator:silence", "stops and mutes, and the IDs of ignored people",
         "until someone undoes it", _ORDER, _ORDER,
     ),
     _ends(
