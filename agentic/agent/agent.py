@@ -6,7 +6,7 @@ Nothing here is a Discord object: an agent may have no token, and its channel ma
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -16,6 +16,7 @@ from agentic.agent.limits import AgentLimits, ModelPrices, ProviderBackoff
 from agentic.agent.options import OptionBook
 from agentic.agent.persona import PersonaMemory, only_guild
 from agentic.agent.services import Services
+from agentic.agent.side_calls import ModelBinding
 from agentic.chat.outlet import NO_CHANNEL, ChannelView, Outlet
 from agentic.context.options import Options
 from agentic.context.prompt import Identity
@@ -63,30 +64,6 @@ class PersonaModel:
 
     async def draw(self, prompt: ImagePrompt) -> Drawing:
         return await self.model.draw(prompt)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelBinding:
-    """A model that an agent calls, with its prices and limits.
-
-    Pictures must be within `image_limits`, and a prompt has at most `max_pictures` of them. `backoff` pauses calls
-    while the provider rejects them. `runs_own_tools` is true for a coding agent, whose only tool of ours is its memory.
-    `is_at_home`: the first model of its list is on the owner's machines, where people's turns go first.
-    `home` describes a model on the owner's machines.
-    """
-
-    name: str  # provider/model, the first of its list
-    complete: Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
-    draw: Callable[[ImagePrompt], Awaitable[Drawing]]
-    can_draw: bool
-    prices: ModelPrices
-    image_limits: ImageLimits
-    max_pictures: int
-    backoff: ProviderBackoff
-    runs_own_tools: bool = False
-    is_at_home: bool = False
-    home: HomeModel | None = None
-    continues_text: bool = False  # in prefill mode it gets a plain text, as base models need it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ ASK_EVERY = 0.1
 LEFT_SECONDS = 60.0
 IN_DISCORD = "Your messages and the bots' answers in Discord. The bots can read them until someone deletes them."
 _DETAILS = (
-    "**Other machines**: Bots there delete your data, too. A machine that's off does so when it's back, if that's"
+    "**Other machines**: Bots on other machines delete your data, too. A machine that's off does it when it's back,"
     f" within {KEEP_DAYS} days.\n"
     "**Expires on its own**, because deleting it now would reset your limits or break an answer:\n"
     "- Your mention count (1 minute), answers in progress (30 minutes), running bot conversations (1 hour).\n"
@@ -140,7 +140,7 @@ class ForgetOutcome:
         """Return the details, including the data that stays. `messages` describes the messages themselves."""
         lines = []
         if turns := self.counts["turns"]:
-            lines.append(f"I also took your ID off {counted(turns, 'turn')} in the history.")
+            lines.append(f"I took your ID off {counted(turns, 'turn')} in the history.")
         if notes := self.counts["kept_notes"]:
             lines.append(
                 f"I took your ID off {counted(notes, 'note')} that other people contributed to. To have such a note"

@@ -1,5 +1,6 @@
-"""Model calls outside of conversations, charged to an agent.
+"""The models that an agent calls, and its calls outside of conversations.
 
+- ModelBinding: a model of one agent, with its prices and limits.
 - CheapModel: one for all agents of a process. It decides whether an agent named in CHEAP_FIRST speaks, summarizes
   messages that leave a room's window, sums up the members' positions when a room closes, and writes notes in
   background tasks. It never posts.
@@ -9,15 +10,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent_config import ModelSettings
 from agentic.agent.limits import AFTER_DEADLINE, AgentLimits, ModelPrices, ProviderBackoff, on_the_wire, under_way
 from agentic.llm.errors import ModelError
+from agentic.llm.home_model import HomeModel
 from agentic.llm.pricing import expected
-from agentic.llm.types import Message, Model, Prompt, Reply, Usage
+from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Prompt, Reply, Usage
+from agentic.net.images import ImageLimits
 from agentic.state.budgets import cost_fields
 from agentic.state.limits import LimitRequest
 from agentic.state.turn_records import TurnRecord
@@ -25,12 +27,33 @@ from agentic.wire.entries import CallRecord, Phases
 from agentic.wire.messages import Result, TurnUsage
 from agentic.wire.reasons import TurnAborted
 
-if TYPE_CHECKING:
-    from agentic.agent.agent import ModelBinding
-
 USUAL_INPUT, USUAL_OUTPUT = 900, 20  # tokens of a question whether to speak, for comparing models
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelBinding:
+    """A model that an agent calls, with its prices and limits.
+
+    Pictures must be within `image_limits`, and a prompt has at most `max_pictures` of them. `backoff` pauses calls
+    while the provider rejects them. `runs_own_tools` is true for a coding agent, whose only tool of ours is its memory.
+    `is_at_home`: the first model of its list is on the owner's machines, where people's turns go first.
+    `home` describes a model on the owner's machines.
+    """
+
+    name: str  # provider/model, the first of its list
+    complete: Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
+    draw: Callable[[ImagePrompt], Awaitable[Drawing]]
+    can_draw: bool
+    prices: ModelPrices
+    image_limits: ImageLimits
+    max_pictures: int
+    backoff: ProviderBackoff
+    runs_own_tools: bool = False
+    is_at_home: bool = False
+    home: HomeModel | None = None
+    continues_text: bool = False  # in prefill mode it gets a plain text, as base models need it
 
 
 @dataclass(frozen=True, kw_only=True)

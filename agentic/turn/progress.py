@@ -16,9 +16,10 @@ from functools import cached_property, partial
 
 from pydantic import TypeAdapter
 
-from agentic.agent.agent import Agent, ModelBinding
+from agentic.agent.agent import Agent
 from agentic.agent.events import TurnEvent, is_writing, read_kept, read_saved_event
 from agentic.agent.limits import AgentLimits, TurnSpending, read_under_way
+from agentic.agent.side_calls import ModelBinding
 from agentic.chat.outlet import CannotPost, Outlet
 from agentic.llm.types import NO_USAGE, Picture, Source, Usage
 from agentic.process.tasks import BackgroundResult
