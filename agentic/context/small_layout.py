@@ -1,15 +1,14 @@
 """The prompt for small models (stage 9): few rules, the transcript as plain lines, and who speaks now about what.
 
-    system      rules of the chat, its theme, who is there
+    system      rules of the chat, its theme, who is there, the topic
+                You are Claude, …
     user        ChatGPT: Tea is soup.
                 Alice: No!
 
-                You are Claude, …
                 Claude now says one new thing …
 
-Small models copy what they read and lose what came long before their answer. So there are no ids, times, or marks, and
-the persona and the task come last. All bots of a server have the same beginning, up to the persona: a model server
-on the owner's machine reads it once for all of them.
+Small models copy what they read, so there are no ids, times, or marks. All bots of a channel have the same beginning,
+up to the persona, which a model server reads once for all of them.
 """
 
 from __future__ import annotations
@@ -46,8 +45,10 @@ ANGLES = (
 
 def build_small(context: PromptContext) -> tuple[str, list[Message], str]:
     """Return the system part, the transcript, and the end of the prompt."""
-    lines = _transcript(context)
-    return _rules(context), [Message("user", "\n".join(lines))] if lines else [], _task(context)
+    me, lines = context.me, _transcript(context)
+    persona = context.kept.short or f"You are {me.display_name}. {first_sentences(me.personality.strip(), MAX_THEME)}"
+    history = [Message("user", "\n".join(lines))] if lines else []
+    return f"{_rules(context)}\n\n{persona}", history, _task(context)
 
 
 def build_continuation(context: PromptContext, *, bare: bool = False, stop_names: int = 10) -> PrefillLayout:
@@ -86,10 +87,12 @@ def _line(entry: Entry, context: PromptContext) -> str:
 
 
 def _rules(context: PromptContext) -> str:
-    """Return what is the same for all bots here."""
+    """Return the text that is the same for all bots here."""
     theme, room, me = context.place.theme, context.talk.room, context.me
     names = room.names if room is not None else sorted((me.display_name, *me.others))
     about = [first_sentences(" ".join(theme.rules.split()), MAX_THEME)]
+    if context.talk.topic and room is None:
+        about.append(f"The topic is “{one_line(context.talk.topic, MAX_TOPIC)}”.")
     if room is not None:
         rules = f" Its rules: {one_line(room.rules, MAX_RULES)}" if room.rules.strip() else ""
         about = [f"The topic is “{one_line(room.topic, MAX_TOPIC)}”.{rules}"]
@@ -109,10 +112,7 @@ def _task(context: PromptContext) -> str:
     name, target = me.display_name, task.target
     said = f"{label(target.speaker, me)} said: “{one_line(text_with_marks(target), MAX_MESSAGE)}”" if target else ""
     waiting = context.unanswered
-    parts = [context.kept.short or f"You are {name}. {first_sentences(me.personality.strip(), MAX_THEME)}"]
-    parts.append(chain_sentence(task.chain, me.key, me.agents))
-    if talk.topic and talk.room is None:
-        parts.append(f"The topic is “{one_line(talk.topic, MAX_TOPIC)}”.")
+    parts = [chain_sentence(task.chain, me.key, me.agents)]
     if task.must_answer and target is not None:
         parts.append(f"{said} {name} answers that now.")
     elif waiting:

@@ -48,7 +48,9 @@ async def test_a_small_model_gets_plain_lines_and_one_task_and_writes_only_a_tex
     assert said.startswith("Alice: @Claude Is tea soup?")
     assert "Alice said: “Is tea soup?” Claude answers that now." in said.splitlines()[-1]
     assert "[msg:" not in said
-    assert system == grok.messages[0]["content"], "one text for all bots"
+    common, persona = system.split("\n\n")
+    assert grok.messages[0]["content"].startswith(f"{common}\n\n"), "the same beginning for all bots"
+    assert persona.startswith("You are Claude")
     assert "\nClaude: Tea has no salt.\n" in grok.messages[1]["content"]
     assert (claude.body["max_tokens"], "tools" in claude.body) == (160, False)
     schema = claude.body["response_format"]["json_schema"]["schema"]
