@@ -9,7 +9,7 @@ from agentic.context.entries import Entry, Speaker
 from agentic.llm.providers.agent_sdk import AgentSession
 from agentic.state.context import Sessions
 from agentic.state.shared_state import SharedState
-from agentic.turn.history import AgentSessions, after, reset_conversation
+from agentic.turn.history import AgentSessions, entries_after, reset_conversation
 from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import empty_redis
 
@@ -46,8 +46,8 @@ def test_after_a_reset_the_channel_has_no_session_and_nothing_from_before(channe
     since = asyncio.run(play())
     assert since == {"claude": reset, "grok": reset if others else 0}
     said = [Entry(number, ANN, "x", 0.0) for number in (reset - 1, reset, reset + 1)]
-    assert [entry.id for entry in after(said, since["claude"])] == [reset + 1]
-    assert len(after(said, 0)) == 3
+    assert [entry.id for entry in entries_after(said, since["claude"])] == [reset + 1]
+    assert len(entries_after(said, 0)) == 3
 
 
 STEPS = st.lists(
