@@ -296,12 +296,13 @@ class Engine:
         if not (state.queue.asking or state.queue.granted):
             pause = self.policies.of(state).pause(state, context.rng) + self._requester.pause + rooms.retry_pause(state)
             if pause:
-                await self._save(running)
                 running.woken.clear()
-                if running.state is state:
-                    await context.sleep_unless(running.woken, pause)
-            if running.state is not state:
-                return running.state
+                # The lock, too: what is lost with it could not be stored, and a room's change would be tried forever.
+                if not await self._save_and_hold(running):
+                    return without_channel(running.state)
+                await context.sleep_unless(running.woken, pause)
+                if running.woken.is_set():
+                    return running.state
         again = running.state.queue.asking is not None
         state = running.become(running.state.begin_turn(str(uuid.uuid4())))
         running.state = state = rooms.thinking(state, agent, self._requester.usual_seconds(agent))

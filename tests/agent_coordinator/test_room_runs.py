@@ -59,6 +59,29 @@ async def test_an_agent_that_starts_again_has_some_seconds_between_two_attempts(
     assert scene.time.slept.count(RETRY_SECONDS) == 2
 
 
+async def test_a_room_whose_lock_is_lost_during_a_turn_continues_after_its_pause(scene: RoomScene) -> None:
+    """As in a Redis that was emptied."""
+    await scene.die()
+    await scene.lead(turn_delay_min=5.0, turn_delay_max=5.0)
+    speak, keep = scene.bus.voices["grok"], scene.state.coordination.conversations.keep
+    stores = 0
+
+    def lose_lock(instruction: Instruction) -> Any:
+        scene.state.coordination.schedule.holders.clear()
+        return speak(instruction)
+
+    async def count_stores(*state: Any) -> bool:
+        nonlocal stores
+        stores += 1
+        assert stores < 100, "it tries again and again"
+        return await keep(*state)
+
+    scene.bus.voices["grok"], scene.state.coordination.conversations.keep = lose_lock, count_stores
+    await scene.open(turns=6)
+    await scene.talk()
+    assert (scene.room.turn_number, scene.numbers) == (6, [1, 2, 3, 4, 5, 6])
+
+
 async def test_a_room_without_answers_closes_when_fewer_than_two_are_left() -> None:
     async with RoomScene(**dict.fromkeys(NAMES, lambda _: AgentTimedOut("no result"))) as scene:
         await scene.open()
