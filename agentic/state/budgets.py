@@ -45,6 +45,7 @@ MINUTE = 60.0
 COST_SECONDS = 30 * 86400
 BUDGET_SECONDS = 48 * 3600
 READ_AGAIN_SECONDS = 10
+MIXED_SECONDS = 3600  # since a process of an earlier version made or removed a reservation
 CLOSING_SHARE = 0.05
 NOTICE_SHARE = 0.8
 MAX_RAISE = 25.0  # US dollars at a time, so that a typo can't cost more
@@ -67,7 +68,8 @@ _KEY = re.compile(keys.cost(r"([^:]{1,100})", r"(\d{4}-\d\d-\d\d)"))
 # one of the same name. The end is "booked" if nobody settled it in time: book(…, 1) has charged it, and book(…, -1)
 # reverses that. Beside the reservations are their sums by scope, so that a turn needn't read hundreds of others: "#" is
 # how many reservations they are of, "@" when all are read again: after some seconds, or when one was not settled in
-# time. An earlier version keeps no sums, which their number shows.
+# time. An earlier version keeps no sums, which their number shows. While such a process may run, until "!", all are
+# read each time: it may also replace a reservation, which their number doesn't show.
 BOOK = f"""
 local function book(spent, sum, scopes, sign)
   for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', spent, scope, sign * sum) end
@@ -82,7 +84,7 @@ local function book(spent, sum, scopes, sign)
 end
 """
 RESERVE = f"""{BOOK}
-local function add_up(spent, holds, held, name, now)
+local function add_up(spent, holds, held, name, now, mixed)
   local sums, live, again = {{}}, redis.call('HGETALL', holds), now + {READ_AGAIN_SECONDS}
   for i = 1, #live, 2 do
     local ends, its_sum, scopes = string.match(live[i + 1], '^(%S+) (%S+) (.+)$')
@@ -97,7 +99,8 @@ local function add_up(spent, holds, held, name, now)
   redis.call('DEL', held)
   if #live == 0 then return end
   for scope, sum in pairs(sums) do redis.call('HSET', held, scope, string.format('%.0f', sum)) end
-  redis.call('HSET', held, '#', #live / 2, '@', string.format('%.3f', again))
+  if mixed > now then again = 0 end
+  redis.call('HSET', held, '#', #live / 2, '@', string.format('%.3f', again), '!', string.format('%.3f', mixed))
   redis.call('EXPIRE', held, {BUDGET_SECONDS})
 end
 local function reserve(spent, at)
@@ -108,25 +111,26 @@ local function reserve(spent, at)
     scopes[#scopes + 1] = ARGV[i]
     fields[#fields + 1], fields[#fields + 2] = ARGV[i], 'raised:' .. ARGV[i]
   end
-  local count, others, its = redis.call('HLEN', holds), redis.call('HMGET', held, '#', '@', unpack(scopes)), {{}}
-  local till_then = tonumber(others[2] or '0') - now
-  if count ~= tonumber(others[1] or '0') or (count > 0 and (till_then <= 0 or till_then > {READ_AGAIN_SECONDS})) then
-    add_up(spent, holds, held, name, now)
-    others = redis.call('HMGET', held, '#', '@', unpack(scopes))
+  local count, others, its = redis.call('HLEN', holds), redis.pcall('HMGET', held, '#', '@', '!', unpack(scopes)), {{}}
+  if others.err then -- no hash: another program wrote it
+    redis.call('DEL', held)
+    others = {{}}
   end
-  local before = count > 0 and redis.call('HGET', holds, name)
+  local till_then, mixed = tonumber(others[2] or '0') - now, tonumber(others[3] or '0')
+  if count ~= tonumber(others[1] or '0') then mixed = now + {MIXED_SECONDS} end
+  if mixed > now or others[1] and (count == 0 or till_then <= 0 or till_then > {READ_AGAIN_SECONDS}) then
+    add_up(spent, holds, held, name, now, mixed)
+    others = redis.call('HMGET', held, '#', '@', '!', unpack(scopes))
+  end
+  local before, ends, its_sum, its_scopes = count > 0 and redis.call('HGET', holds, name)
   if before then
-    local ends, its_sum, its_scopes = string.match(before, '^(%S+) (%S+) (.+)$')
-    if ends == 'booked' then
-      book(spent, its_sum, its_scopes, -1)
-    else
-      for scope in string.gmatch(its_scopes, '%S+') do its[scope] = (its[scope] or 0) + tonumber(its_sum) end
-    end
+    ends, its_sum, its_scopes = string.match(before, '^(%S+) (%S+) (.+)$')
+    for scope in string.gmatch(its_scopes, '%S+') do its[scope] = (its[scope] or 0) + tonumber(its_sum) end
   end
   local verdict, left, sums = 'ok', {{}}, redis.call('HMGET', spent, unpack(fields))
   for i, scope in ipairs(scopes) do
     local cap, what = tonumber(ARGV[at + 4 + 2 * i]), string.match(scope, '^%a+')
-    local total = tonumber(sums[2 * i - 1] or '0') + tonumber(others[i + 2] or '0') - (its[scope] or 0) + amount
+    local total = tonumber(sums[2 * i - 1] or '0') + tonumber(others[i + 3] or '0') - (its[scope] or 0) + amount
     if cap then cap = cap + tonumber(sums[2 * i] or '0') end
     if cap and amount > 0 then
       if total > cap then return what, {{}} end
@@ -141,7 +145,11 @@ local function reserve(spent, at)
   if amount > 0 then
     redis.call('HSET', holds, name, till .. ' ' .. sum .. ' ' .. table.concat(scopes, ' '))
     redis.call('EXPIRE', holds, {BUDGET_SECONDS})
-    for scope, its_sum in pairs(its) do redis.call('HINCRBY', held, scope, -its_sum) end
+    if ends == 'booked' then
+      book(spent, its_sum, its_scopes, -1)
+    else
+      for scope, reserved in pairs(its) do redis.call('HINCRBY', held, scope, -reserved) end
+    end
     for _, scope in ipairs(scopes) do redis.call('HINCRBY', held, scope, sum) end
     redis.call('HSET', held, '#', redis.call('HLEN', holds))
     redis.call('HSETNX', held, '@', string.format('%.3f', now + {READ_AGAIN_SECONDS}))
@@ -166,7 +174,7 @@ if reservation then
   redis.call('HDEL', holds, name)
   if redis.call('EXISTS', holds) == 0 then
     redis.call('DEL', held)
-  elseif redis.call('EXISTS', held) == 1 then
+  elseif redis.call('TYPE', held).ok == 'hash' then
     redis.call('HINCRBY', held, '#', -1)
     if ends ~= 'booked' then
       for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', held, scope, -its_sum) end

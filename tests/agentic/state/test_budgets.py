@@ -172,6 +172,19 @@ async def test_a_turn_that_is_gone_on_with_after_its_time_has_one_sum_put_aside(
     assert await spent(link) == 1.25
 
 
+@pytest.mark.promise(47)
+async def test_a_turn_that_was_charged_at_its_end_and_is_refused_more_costs_what_it_has_cost(desk, clock, link):
+    one, other = desk(all=3.0), desk(all=3.0)
+    await one.take("m1")
+    clock.now += 100
+    await other.take("m2")
+    assert not await one.state.limits.reserve_more("claude", "m1", 2.5)
+    assert await spent(link) == 1.0
+    await one.settle("m1", 0.75)
+    await other.settle("m2", 0.0)
+    assert await spent(link) == 0.75
+
+
 async def test_another_call_of_a_turn_is_paid_from_what_is_left(desk):
     one = desk(all=3.0)
     await one.take("m1")
@@ -313,7 +326,7 @@ async def reserved_by_scope(link, date=DAY):
 
 async def sums_kept(link, date=DAY):
     kept = await link.call(lambda redis: redis.hgetall(keys.budget_held(date)))
-    return {scope: int(amount) for scope, amount in kept.items() if scope not in ("#", "@") and int(amount)}
+    return {scope: int(amount) for scope, amount in kept.items() if scope not in ("#", "@", "!") and int(amount)}
 
 
 @pytest.mark.promise(46)
