@@ -52,8 +52,9 @@ def build_small(context: PromptContext) -> tuple[str, list[Message], str]:
 
 
 def build_continuation(context: PromptContext, *, bare: bool = False, stop_names: int = 10) -> PrefillLayout:
-    """Return a text for a base model to continue: a sentence about the chat, an example of how the agent talks, and the
-    transcript. `bare`: only the transcript. The answer ends at a blank line, or if another speaker begins."""
+    """Return a text for a base model to continue: an example of how the agent talks, a sentence about the chat, its
+    topic as a guest's question, and the transcript. `bare`: only the transcript. The answer ends at a blank line, or if
+    another speaker begins."""
     me, task, talk = context.me, context.task, context.talk
     own = label(Speaker(0, me.display_name, "agent", me.key), me)
     said = _transcript(context)
@@ -65,13 +66,14 @@ def build_continuation(context: PromptContext, *, bare: bool = False, stop_names
     about = f" about “{one_line(topic, MAX_TOPIC)}”" if topic else ""
     frame = f"This is a chat{about}. {listed(names)} write short messages, and each of them says something new."
     question, answer = context.kept.example or ("", "")
-    example = [f"{GUEST}: {question}", f"{own}: {answer}"] if question and not bare else []
+    example = [f"{GUEST}: {question}", f"{own}: {answer}"] if question else []
+    asked_for = [f"{GUEST}: {one_line(topic, MAX_TOPIC)}"] if topic else []
     speakers = (*labels(context.window.entries, me), *(name for name in names if name != own), GUEST)
     others = tuple(dict.fromkeys(speakers))
     return PrefillLayout(
-        system="" if bare else frame,
+        system="" if bare else GAP.join((*example, frame, *asked_for)),
         history=(),
-        prefill=GAP.join((*example, *said, f"{own}:")),
+        prefill=GAP.join((*said, f"{own}:")),
         stops=(GAP, *(f"\n{name}:" for name in others[:stop_names])),
         own=own,
         others=others,

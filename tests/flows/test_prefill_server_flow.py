@@ -73,11 +73,11 @@ async def test_a_base_model_gets_a_sentence_an_example_and_plain_lines(tmp_path)
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         assert f.said("debate", "claude") == ["Tea is soup."]
     (request,) = server.requests
-    first, *paragraphs = request.body["prompt"].split("\n\n")
-    assert "Claude" in first
+    question, answer, frame, *paragraphs = request.body["prompt"].split("\n\n")
+    assert question == "Guest: Should I quit?"
+    assert answer == "Claude: Which morning did it stop being yours?"
+    assert "Claude" in frame
     assert paragraphs == [
-        "Guest: Should I quit?",
-        "Claude: Which morning did it stop being yours?",
         "Bob: Is tea soup? Alice: surely",
         "Alice: @Claude what now?",
         "Claude:",
