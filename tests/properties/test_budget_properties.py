@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -172,6 +173,7 @@ class Processes:
                 assert all(abs(float(amount)) < 1e-9 for amount in costs.values()), "all that was charged is reversed"
 
 
+@pytest.mark.promise(586)
 @settings(max_examples=150)
 @given(STEPS)
 def test_no_order_of_turns_spends_more_than_a_cap_or_counts_a_sum_twice(steps) -> None:

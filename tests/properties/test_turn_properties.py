@@ -79,6 +79,7 @@ async def play(steps: list[tuple[int, str]], delay: float) -> None:
         await stage.aclose()
 
 
+@pytest.mark.promise(587)
 @pytest.mark.parametrize("delay", [0.0, 20.0])
 @settings(max_examples=60)
 @given(steps=STEPS)

@@ -80,6 +80,7 @@ async def test_a_persons_call_goes_before_the_calls_that_wait() -> None:
     assert server.asked == ["first", "person", "conversation"]
 
 
+@pytest.mark.promise(584)
 async def test_a_conversations_call_without_an_answer_gives_way_and_is_made_again() -> None:
     async with serving() as (server, (one, two)):
         calls = [ask(one, "conversation", "yield")]

@@ -94,6 +94,7 @@ class ShortSighted(Embedder):
         return await super().embed(texts, timeout=timeout)
 
 
+@pytest.mark.promise(585)
 async def test_a_text_above_the_servers_batch_is_shortened_and_the_others_get_their_vectors() -> None:
     embedder = ShortSighted(2_000)
     made = await booked(embedder, Costs()).vectors(["a" * 100] * 31 + ["b" * 5_000])
