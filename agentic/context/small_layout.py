@@ -52,9 +52,9 @@ def build_small(context: PromptContext) -> tuple[str, list[Message], str]:
 
 
 def build_continuation(context: PromptContext, *, bare: bool = False, stop_names: int = 10) -> PrefillLayout:
-    """Return a text for a base model to continue: an example of how the agent talks, a sentence about the chat, its
-    topic as a guest's question, and the transcript. `bare`: only the transcript. The answer ends at a blank line, or if
-    another speaker begins."""
+    """Return a text for a base model to continue: an example of how the agent talks, two sentences about the
+    discussion, and the transcript. `bare`: only the transcript. The answer ends at a blank line, or if another speaker
+    begins."""
     me, task, talk = context.me, context.task, context.talk
     own = label(Speaker(0, me.display_name, "agent", me.key), me)
     said = _transcript(context)
@@ -63,15 +63,17 @@ def build_continuation(context: PromptContext, *, bare: bool = False, stop_names
         said.append(_line(asked, context))
     topic = talk.room.topic if talk.room is not None else talk.topic or next(iter(task.topic_ideas), "")
     names = sorted(talk.room.names if talk.room is not None else (me.display_name, *me.others))
-    about = f" about “{one_line(topic, MAX_TOPIC)}”" if topic else ""
-    frame = f"This is a chat{about}. {listed(names)} write short messages, and each of them says something new."
+    about = f" of “{one_line(topic, MAX_TOPIC)}”" if topic else ""
+    frame = (
+        f"The following is a thoughtful online discussion{about} between {listed(names)}. Every message gives a"
+        " different argument in one or two full sentences."
+    )
     question, answer = context.kept.example or ("", "")
     example = [f"{GUEST}: {question}", f"{own}: {answer}"] if question else []
-    asked_for = [f"{GUEST}: {one_line(topic, MAX_TOPIC)}"] if topic else []
     speakers = (*labels(context.window.entries, me), *(name for name in names if name != own), GUEST)
     others = tuple(dict.fromkeys(speakers))
     return PrefillLayout(
-        system="" if bare else GAP.join((*example, frame, *asked_for)),
+        system="" if bare else GAP.join((*example, frame)),
         history=(),
         prefill=GAP.join((*said, f"{own}:")),
         stops=(GAP, *(f"\n{name}:" for name in others[:stop_names])),
