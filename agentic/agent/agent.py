@@ -230,7 +230,7 @@ def bind_model(
         max_pictures=max(each.max_pictures for each in profiles),
         backoff=ProviderBackoff(settings.name, clock),
         runs_own_tools=coding is not None,
-        is_at_home=coding is None and any(each.is_free for each in settings.usable[:1]),
+        is_at_home=coding is None and any(each.is_at_home for each in settings.usable[:1]),
         continues_text=usable[0].endpoint is not None and usable[0].endpoint.prefill == "completions",
         home=home_model(usable[0]) if model.free and coding is None else None,
     )
@@ -239,7 +239,7 @@ def bind_model(
 def home_model(settings: ModelSettings) -> HomeModel | None:
     """Return what is known about the model, None if it isn't on the owner's machines."""
     endpoint = settings.endpoint
-    if endpoint is None or not settings.is_free:
+    if endpoint is None or not settings.is_at_home:
         return None
     key = settings.api_key.get_secret_value() if settings.api_key else None
     kind = "ollama" if endpoint.api == "ollama" else endpoint.name

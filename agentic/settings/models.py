@@ -114,6 +114,12 @@ class ModelSettings:
         return self.rates is None and is_local(self.base_url or (self.endpoint.base_url if self.endpoint else None))
 
     @property
+    def is_at_home(self) -> bool:
+        """Whether it's served by a model server on the owner's machines, such as Ollama: not a gateway to a provider,
+        which the provider's own API would reach by `base_url`."""
+        return self.endpoint is not None and is_local(self.base_url or self.endpoint.base_url)
+
+    @property
     def profile(self) -> Profile:
         return profile_at(self.endpoint, self.model) if self.endpoint else profile_of(self.provider, self.model)
 

@@ -173,10 +173,12 @@ def _under_rules(
     saved: bool = False,
     takes_similar: bool = False,
 ) -> Decision:
-    """Apply the turn's rules. The post of a `saved` decision may be among the messages, so it's no repetition."""
+    """Apply the turn's rules. The post of a `saved` decision may be among the messages, so it isn't a repetition. A
+    person's message is never copied, and by a small model no bot's either."""
     context = mode.view.context
     entries = () if saved else context.window.entries
-    heard = () if saved else (context.task.target, *context.unanswered[-1:], *entries[-1:])
+    newest = () if saved else (context.task.target, *context.unanswered[-1:], *entries[-1:])
+    heard = [entry for entry in newest if entry is not None and entry.speaker.agent != turn.agent.key]
     if decision.text and mode.view.options.stop:  # in the request they would end the form, not the text
         decision = replace(decision, text=cut_at_stop(decision.text, mode.view.options.stop))
     return apply_turn_rules(
@@ -186,7 +188,7 @@ def _under_rules(
         can_draw=context.abilities.can_draw,
         names=names_of(turn, mode.view),
         others=context.me.others,
-        heard=[entry.text for entry in heard if entry is not None],
+        heard=[entry.text for entry in heard if context.small or entry.speaker.agent is None],
         not_again=[entry.text for entry in entries] if context.small and not takes_similar else (),
         prompt=mode.prompt_lines,
         may_leave=context.talk.room is not None,

@@ -21,11 +21,11 @@ from agentic.llm.types import Source
 MARKUP = "{markup}"  # in the contract; replaced by the service's markup
 REPAIR = "Your last answer couldn't be read ({reason}). Answer again, with only the JSON object described above."
 MAX_LINE = 200  # characters of a topic or a name
-# A small model copies the form's words, as "topic or null", "your message here", or "<text>".
+# A small model copies the form's words, as "topic or null", "Your message here", or "<text>". "Answer." may be a post.
+_VALUE = "(?:message|text|topic|prompt|emoji|id|name|string|answer|reply|response)"
 _PLACEHOLDER = re.compile(
-    r"(?:an? |the |your )?(?:message|text|topic|prompt|emoji|id|name|string|answer|reply|response)"
-    r"(?: text| goes)?(?: here)?(?: or null)?|null|…|\.\.\.|",
-    re.IGNORECASE,
+    rf"{_VALUE}|(?i:(?:an? |the |your ){_VALUE}(?: text| goes)?(?: here)?(?: or null)?[.!]?"
+    rf"|{_VALUE}(?: text)?(?: goes here| here| or null| here or null)[.!]?|null|…|\.\.\.|)"
 )
 # In the example of the contract. Small models copy it, so an answer with these words has none (chat_mode.py).
 SAMPLE_TEXT = "I'd take the window seat, even on a night train."
@@ -111,7 +111,7 @@ FIELDS: tuple[FormField, ...] = tuple(
 def is_placeholder(value: str) -> bool:
     """Whether a value is the form's own, which means null: it's a word for a value, or the example's value."""
     bare = value.strip().strip("<>[]{}()\"'“”").strip()
-    return _PLACEHOLDER.fullmatch(bare.rstrip(".!")) is not None or bare in (SAMPLE_TEXT, SAMPLE_TOPIC)
+    return _PLACEHOLDER.fullmatch(bare) is not None or bare in (SAMPLE_TEXT, SAMPLE_TOPIC)
 
 
 def fields_of(decision: Decision) -> dict[str, Any]:

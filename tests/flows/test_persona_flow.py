@@ -139,7 +139,7 @@ async def test_a_bot_speaks_as_another_persona_without_moving_folders(tmp_path):
         f.models.answer = noting("Ann keeps bees")
         async with f.running(agents=("claude",), personas=True) as runtime:
             seen = await asked(f, "debate", "note that Ann keeps bees")
-            assert "You are the one in the group who has the page open" in seen.system
+            assert "You're the one in the group who has the page open" in seen.system
             assert "penny" not in runtime.services.agents.roster.names
             assert "Ann keeps bees" in (personas / "penny" / "memory.md").read_text()
             assert not (personas / "claude").exists()

@@ -147,7 +147,7 @@ async def test_in_local_mode_all_bots_speak_by_one_model_each_with_its_soul_and_
     assert process.stderr == ""
     assert "ChatGPT, Claude, Gemini, Grok (ollama/llama3): on your own machines" in process.stdout
     systems = {request.messages[0]["content"] for request in server.requests}
-    souls = [[name for name, spec in AGENTS.items() if spec.personality in text] for text in systems]
+    souls = [[name for name, spec in AGENTS.items() if f"You are {spec.display_name}" in text] for text in systems]
     assert all(len(names) == 1 for names in souls)
     assert {name for names in souls for name in names} == set(AGENTS)
     assert {request.path for request in server.requests} == {"/api/chat"}
