@@ -117,10 +117,10 @@ def test_a_page_says_that_the_program_is_gone_and_goes_on_when_it_is_back(
     page = open_page(first.url, allowed=("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE", "ERR_EMPTY", "ERR_CONNECTION"))
     page.locator("[role=log] article.message").first.wait_for()
     first.end()
-    page.get_by_text("The program does not answer").wait_for()
+    page.get_by_text("The program isn't responding").wait_for()
     second = Program(tmp_path, "--scripted", **settings)
     try:
-        page.get_by_text("The program does not answer").wait_for(state="hidden")
+        page.get_by_text("The program isn't responding").wait_for(state="hidden")
         box = page.get_by_role("textbox", name="Message to #debate")
         box.fill("@claude are you there?")  # with the new program's token for it
         box.press("Enter")
