@@ -290,14 +290,16 @@ class Engine:
 
     async def _give_turn(self, running: RunningConversation, agent: str) -> ConversationState:
         """Pause, ask the agent, and record the outcome. Nobody is asked if a person wants something else during the
-        pause. The outcome is stored by the next step: before its pause, its wait, or its turn. A leader that finds
-        the turn still open asks again, and gets the saved result. In a room it is stored now, for those who read it."""
+        pause. The outcome is stored by the next step: before its pause, its wait, or its turn. A leader that finds the
+        turn still open asks again, and gets the saved result. In a room it is stored now, since other processes read
+        the room."""
         state, context = running.state, self._context
         if not (state.queue.asking or state.queue.granted):
             pause = self.policies.of(state).pause(state, context.rng) + self._requester.pause + rooms.retry_pause(state)
             if pause:
                 running.woken.clear()
-                # The lock, too: what is lost with it could not be stored, and a room's change would be tried forever.
+                # Renew the lock, too: without it nothing can be stored, and a changed room would be tried again
+                # forever.
                 if not await self._save_and_hold(running):
                     return without_channel(running.state)
                 await context.sleep_unless(running.woken, pause)
@@ -305,7 +307,7 @@ class Engine:
                     return running.state
         again = running.state.queue.asking is not None
         state = running.become(running.state.begin_turn(str(uuid.uuid4())))
-        running.state = state = rooms.thinking(state, agent, self._requester.usual_seconds(agent))
+        running.state = state = rooms.announce_thinking(state, agent, self._requester.usual_seconds(agent))
         if not await self._save_and_hold(running):
             return without_channel(state)
         running.become(self._record(state, agent, await self._requester.ask(state, agent, again=again)))

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 MIN_ROOM_TURN_SECONDS = 60.0
 SLOW_TURN_SECONDS = 20.0  # from which on the thread is told how long a member thinks
 RETRY_SECONDS = 5.0
-MAX_UNSEEN = 2  # after so many turns in a row whose agents don't see the thread, the room pauses
+MAX_UNSEEN = 2  # the room pauses after this many turns in a row whose agents don't see the thread
 IDLE_ROUNDS = 2  # without a post; after them the room closes
 FAIR_TURNS = 2  # that each member gets before agreement, repetition, or a goodbye may close the room
 CHOSE, REMOVED, DELETED = "chose", "removed", "deleted"  # why a member left, besides reasons of results
@@ -96,9 +96,9 @@ def retry_pause(state: ConversationState) -> float:
     return RETRY_SECONDS if last and (last.failures or last.name in state.counts.away) else 0.0
 
 
-def thinking(state: ConversationState, agent: str, seconds: float) -> ConversationState:
-    """Tell the thread that the member's turn will probably take so many seconds: once if it is slow, and again if it
-    has become much slower."""
+def announce_thinking(state: ConversationState, agent: str, seconds: float) -> ConversationState:
+    """Tell the thread that the member's turn will probably take `seconds`: once if it is slow, and again if it has
+    become much slower."""
     room, member = state.room, state.room.member(agent) if state.room is not None else None
     if room is None or member is None or seconds < max(SLOW_TURN_SECONDS, 2 * member.thinking_noted):
         return state

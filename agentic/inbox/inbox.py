@@ -88,10 +88,10 @@ class TurnQueue:
         return self._services.state.is_unavailable and not isinstance(event, MentionEvent)
 
     def _can_be_passed(self, event: TurnEvent) -> bool:
-        """Return whether people's questions pass it: during an outage, or because its model is at home."""
-        if isinstance(event, MentionEvent) or event.forced:
-            return self._waits_for_redis(event)
-        return self._waits_for_redis(event) or self._runner.is_at_home(event.channel_id)
+        """Return whether people's questions pass it: during an outage, or at a model server at home."""
+        is_for_a_person = isinstance(event, MentionEvent) or event.forced
+        is_behind_people = not is_for_a_person and self._runner.is_at_home(event.channel_id)
+        return is_behind_people or self._waits_for_redis(event)
 
     async def _run(self, event: TurnEvent) -> None:
         if self._is_in_private(event):

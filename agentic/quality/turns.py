@@ -128,8 +128,8 @@ Report = Callable[[Turn], None]
 
 
 async def hold(side: Side, folder: Path, turns: int, room_turns: int, seconds: float, report: Report) -> list[Turn]:
-    """Hold conversations until there were so many turns, `room_turns` of them in a room, or so many seconds have
-    passed. Raises BenchFailed."""
+    """Hold conversations for `turns` turns, `room_turns` of them in a room, but no longer than `seconds`. Raises
+    BenchFailed."""
     async with _opened(side, folder, seconds, report) as scene:
         if turns > room_turns:
             await scene.converse(turns - room_turns)
@@ -140,7 +140,7 @@ async def hold(side: Side, folder: Path, turns: int, room_turns: int, seconds: f
 
 
 async def answer_again(side: Side, folder: Path, plan: Sequence[Turn], seconds: float, report: Report) -> list[Turn]:
-    """Give the turns of `plan` to this side's bots, as many as they take in so many seconds. Raises BenchFailed."""
+    """Give the turns of `plan` to this side's bots, as many as they take in `seconds`. Raises BenchFailed."""
     async with _opened(side, folder, seconds, report) as scene:
         for turn in plan:
             if scene.is_over:
@@ -208,7 +208,7 @@ class _Scene:
         return dict(self._runtime.services.agents.roster.names)
 
     async def converse(self, count: int) -> None:
-        """Let the bots talk about one subject after another until there were so many turns."""
+        """Let the bots talk about one subject after another for `count` turns."""
         for number in range(count):  # a conversation has one turn or more
             channel, topic = self._channels[number % len(TOPICS)], TOPICS[number % len(TOPICS)]
             self._topics[channel.id] = topic
@@ -221,7 +221,7 @@ class _Scene:
                 raise BenchFailed("no bot took a turn; see the warnings above")
 
     async def hold_room(self, count: int) -> None:
-        """Let personas debate in a room until there were so many turns in it."""
+        """Let personas debate in a room for `count` turns."""
         roster, before, total = self._runtime.services.agents.roster, len(self.taken), len(self.taken) + count
         personas = [entry.key for entry in roster.personas if entry.why_not is None]
         known = [name for name in DEBATERS if name in personas]
@@ -283,7 +283,7 @@ class _Scene:
             messages.delete(self._world, channel, message.id)
 
     async def _until(self, work: object, total: int) -> None:
-        """Run `work` to its end, or until there were so many turns."""
+        """Run `work` to its end, or until `total` turns were taken."""
         task = asyncio.ensure_future(work)  # type: ignore[call-overload]
         try:
             while not (task.done() or self.is_over) and len(self.taken) < total:

@@ -66,10 +66,10 @@ _KEY = re.compile(keys.cost(r"([^:]{1,100})", r"(\d{4}-\d\d-\d\d)"))
 # kind of scope that lacks the money. ARGV from `at` on: now and the reservation's end in unix seconds, its name, the
 # sum, the kind of turn, pairs of scope and cap ("-": none). A reservation is stored as "end sum scopes" and replaces
 # one of the same name. The end is "booked" if nobody settled it in time: book(…, 1) has charged it, and book(…, -1)
-# reverses that. Beside the reservations are their sums by scope, so that a turn needn't read hundreds of others: "#" is
-# how many reservations they are of, "@" when all are read again: after some seconds, or when one was not settled in
-# time. An earlier version keeps no sums, which their number shows. While such a process may run, until "!", all are
-# read each time: it may also replace a reservation, which their number doesn't show.
+# reverses that. The sums of all reservations by scope are stored, too, so that a turn needn't read hundreds of them.
+# "#" is the number of reservations in the sums. "@" is when all are read again: after some seconds, or once one expires
+# unsettled. A process of an earlier version doesn't update the sums, which a wrong "#" shows. From then on until "!",
+# all are read each time, since such a process may also replace a reservation, which doesn't change the number.
 BOOK = f"""
 local function book(spent, sum, scopes, sign)
   for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', spent, scope, sign * sum) end
@@ -442,7 +442,7 @@ class ReplayCosts:
         self._link, self._clock, self._budgets = link, clock, budgets
 
     async def reserve(self, agent: str, replay_id: str, date: str, dollars: float, seconds: float) -> Refusal | None:
-        """Reserve for so many seconds; or return the budget that is too small."""
+        """Reserve `dollars` for `seconds`. Returns the budget that is too small, or None."""
         name, now = reservation_name(agent, replay_id), self._clock()
         reservation = Reservation(date, now + seconds, millionths(dollars), ("all", f"agent:{agent}"))
         # The owner asks for it, as for a mention, so the last of the daily budget may be spent.
