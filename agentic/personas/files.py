@@ -41,7 +41,7 @@ _NO_LINK = (errno.ELOOP, errno.EMLINK)
 
 
 class PersonaError(Exception):
-    pass
+    """The text says in a line what is wrong: a limit, a disk, several matches."""
 
 
 class OutOfBounds(PersonaError):
@@ -50,18 +50,6 @@ class OutOfBounds(PersonaError):
 
 class NotFound(PersonaError):
     """There is no such file, section, or entry."""
-
-
-class Ambiguous(PersonaError):
-    """The name matches more than once."""
-
-
-class TooLarge(PersonaError):
-    """It would exceed a limit."""
-
-
-class NotStored(PersonaError):
-    """It couldn't be read or written: a full or read-only disk, or a lock that isn't released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +136,7 @@ class FileCache:
 
 
 def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool = False) -> bytes:
-    """Read a regular file of at most `limit` bytes. Raises NotFound, OutOfBounds, TooLarge, NotStored."""
+    """Read a regular file of at most `limit` bytes. Raises NotFound and other PersonaErrors."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)  # a pipe would wait forever
     with os_errors():
         descriptor = os.open(name, flags, dir_fd=folder)
@@ -160,7 +148,7 @@ def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool
         finally:
             os.close(descriptor)
     if len(data) > limit:
-        raise TooLarge(f"it has more than {limit:,} bytes")
+        raise PersonaError(f"it has more than {limit:,} bytes")
     return data
 
 
@@ -201,7 +189,7 @@ def write_whole(folder: int, name: str, data: bytes) -> None:
 
 @contextlib.contextmanager
 def locked(folder: int, *, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """Hold the folder's lock. Blocks the thread for at most LOCK_SECONDS, then raises NotStored."""
+    """Hold the folder's lock. Blocks the thread for at most LOCK_SECONDS, then raises PersonaError."""
     with os_errors():
         lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=folder)
     try:
@@ -212,7 +200,7 @@ def locked(folder: int, *, clock: Callable[[], float] = time.monotonic) -> Itera
                 break
             except BlockingIOError:
                 if clock() >= until:
-                    raise NotStored("another writer holds the file's lock") from None
+                    raise PersonaError("another writer has locked the file") from None
             time.sleep(_POLL_SECONDS)
         yield
     finally:
@@ -260,7 +248,7 @@ def os_errors() -> Iterator[None]:
             raise OutOfBounds("links are not followed") from error
         if error.errno == errno.ENOTDIR:  # Linux raises it for links, too
             raise OutOfBounds("a part of its path isn't a folder") from error
-        raise NotStored((error.strerror or str(error)).lower()) from error
+        raise PersonaError((error.strerror or str(error)).lower()) from error
 
 
 def as_text(data: bytes) -> str:

@@ -3,7 +3,7 @@
     ---
     display_name: Claude
     talkativeness: 0.6
-    colour: #D97757
+    color: #D97757
     ---
     You are Claude …
 
@@ -22,18 +22,20 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from agentic.background_tasks import TaskName, read_task_names
+from agentic.llm.types import Thinking
 from agentic.personas.markdown import Problems, plain
 
 FILE = "identity.md"
 MAX_FRONT_MATTER = 8_192  # characters
 _FENCE = re.compile(r"---[ \t]*")
 _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
-_COLOUR = re.compile(r"(?:#|0x)?([0-9a-f]{6})", re.IGNORECASE)
-_UNQUOTED_COLOUR = re.compile(r"\s*colou?r\s*:\s*(#[0-9a-f]{6})\s*(?:#.*)?", re.IGNORECASE)
+_COLOR = re.compile(r"(?:#|0x)?([0-9a-f]{6})", re.IGNORECASE)
+_UNQUOTED_COLOR = re.compile(r"\s*colou?r\s*:\s*(#[0-9a-f]{6})\s*(?:#.*)?", re.IGNORECASE)
 _HTTPS = re.compile(r"https://[^\s/]+\S*")  # Discord fetches it
+_FILE = re.compile(r"[A-Za-z0-9][\w-]*\.(?:png|jpe?g|webp|gif)", re.IGNORECASE)
 _KEY = re.compile(r"([A-Za-z_]+)\s*:")
 _UNQUOTED = re.compile(r"[^\W_][\w .,/()'+-]*")  # a value that YAML reads as written
-_SPELLINGS = {"color": "colour"}
+_SPELLINGS = {"colour": "color", "unasked": "unprompted"}  # still accepted
 
 
 def _one_line(text: str) -> str:
@@ -42,16 +44,16 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _address(text: str) -> str:
-    if _HTTPS.fullmatch(text) is None:
-        raise ValueError("expected an https address, such as https://example.com/avatar.png")
+def _picture(text: str) -> str:
+    if _HTTPS.fullmatch(text) is None and _FILE.fullmatch(text) is None:
+        raise ValueError("expected an https address, or the name of a picture in this folder, such as avatar.png")
     return text
 
 
 def _rgb(text: Any) -> int:
     if isinstance(text, int) and 0 <= text <= 0xFFFFFF:
         return text
-    match = _COLOUR.fullmatch(str(text))
+    match = _COLOR.fullmatch(str(text))
     if match is None:
         raise ValueError("expected a color such as #D97757")
     return int(match[1], 16)
@@ -81,7 +83,7 @@ class IdentityCard(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
 
     display_name: Annotated[_Line, Field(max_length=32)] | None = None
-    avatar: Annotated[_Line, AfterValidator(_address)] | None = None
+    avatar: Annotated[_Line, AfterValidator(_picture)] | None = None
     provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}\Z")] | None = None
     model: _Line | None = None
     image_model: _Line | None = None
@@ -89,15 +91,16 @@ class IdentityCard(BaseModel):
     talkativeness: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     interests: Annotated[tuple[_Subject, ...], Field(max_length=20), BeforeValidator(_separated)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
+    thinking: Annotated[Thinking, BeforeValidator(_word)] | None = None
     max_output_tokens: Annotated[int, Field(ge=16, le=64_000)] | None = None
-    colour: Annotated[int, BeforeValidator(_rgb)] | None = None
+    color: Annotated[int, BeforeValidator(_rgb)] | None = None
     disclosure: _Line | None = None
     always_search: bool | None = None
     search_pictures: bool | None = None
     message_log: bool | None = None
     recall: bool | None = None
     idle_tasks: Annotated[tuple[TaskName, ...], BeforeValidator(_tasks)] | None = None
-    unasked: Annotated[Literal["opt_in", "everyone"], BeforeValidator(_word)] | None = None
+    unprompted: Annotated[Literal["opt_in", "everyone"], BeforeValidator(_word)] | None = None
 
 
 def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
@@ -179,7 +182,7 @@ def _read(front: str, problems: Problems) -> tuple[dict[str, str], dict[str, int
         line = int(key_node.start_mark.line)
         key = _SPELLINGS.get(str(key_node.value), str(key_node.value))
         if key in lines:
-            problems.add(line + 2, f"{key} appears twice; the first one is used")
+            problems.add(line + 2, f"{key} appears twice; the first is used")
             continue
         lines[key] = line + 2
         if key not in IdentityCard.model_fields:
@@ -189,8 +192,8 @@ def _read(front: str, problems: Problems) -> tuple[dict[str, str], dict[str, int
             problems.add(line + 2, f"{key}: expected a single value")
         else:
             value = str(node.value).strip()
-            if node.tag == "tag:yaml.org,2002:null":  # YAML reads `colour: #D97757` as an empty value and a comment
-                match = _UNQUOTED_COLOUR.fullmatch(source[line])
+            if node.tag == "tag:yaml.org,2002:null":  # YAML reads `color: #D97757` as an empty value and a comment
+                match = _UNQUOTED_COLOR.fullmatch(source[line])
                 value = match[1] if match else ""
             if value:
                 values[key] = value

@@ -206,7 +206,7 @@ def fields_of(section: Section, readers: Mapping[str, Callable[[str], Any]], pro
             what = f"unknown field {match[1]!r}; the fields are {fields}. Start the text with a sentence, not a list"
             problems.add(line.number, what)
         elif key in found.lines:
-            problems.add(line.number, f"{key} appears twice; the first one is used")
+            problems.add(line.number, f"{key} appears twice; the first is used")
         else:
             value = (match[2] or "").strip()
             while len(value) > 1 and value[0] == value[-1] and value[0] in ("`", '"', "'"):

@@ -22,7 +22,7 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
-from agentic.personas.files import MAX_FILE_BYTES, Ambiguous, FileCache, NotFound, OutOfBounds, TooLarge
+from agentic.personas.files import MAX_FILE_BYTES, FileCache, NotFound, OutOfBounds, PersonaError
 from agentic.personas.markdown import plain
 from agentic.personas.store import change, rewrite
 
@@ -194,7 +194,7 @@ def replace_section(folder: Path, section: str, text: str, origin: Origin | None
 
 def forget(folder: Path, text: str, may_see: MaySee = everywhere) -> str:
     """Remove the entry that contains these words (in any case) and that the writer can see. Returns its text. Raises
-    NotFound, Ambiguous if several entries match and none exactly, and other PersonaErrors."""
+    NotFound, and another PersonaError if several entries match and none exactly."""
     wanted, removed = " ".join(text.split()).casefold(), list[MemoryBlock]()
     if len(wanted) < MIN_FORGET:
         raise OutOfBounds("give more of the words to forget")
@@ -206,7 +206,7 @@ def forget(folder: Path, text: str, may_see: MaySee = everywhere) -> str:
         if not found:
             raise NotFound("no entry contains these words")
         if len(exact or found) > 1:
-            raise Ambiguous(
+            raise PersonaError(
                 f"{len(exact or found)} entries contain these words; give more words of the entry to forget"
             )
         removed[:] = exact or found
@@ -223,7 +223,7 @@ def _entry(text: str, origin: Origin | None, channels: Iterable[int] = (), peopl
     if not lines:
         raise OutOfBounds("the entry is empty")
     if sum(map(len, lines)) > MAX_ENTRY:
-        raise TooLarge(f"an entry has at most {MAX_ENTRY:,} characters")
+        raise PersonaError(f"an entry has at most {MAX_ENTRY:,} characters")
     places, by, mark = {*channels}, {*people, (origin.person if origin else None) or UNKNOWN}, ""
     if origin:
         places.add(origin.channel)

@@ -34,7 +34,6 @@ MEMORY_SECTION = "Long-Term Memory"
 UNUSED_MEMORY = "# Memory"  # the text of a new file
 HOW_TO_TALK = re.compile(r"\b(?:talk|speak|sound|write|voice|style|tone)", re.IGNORECASE)  # in a heading of soul.md
 EXAMPLE = re.compile(r"[^.!?\"“]{1,80}\? [\"“]")  # a question with its answer, which small models repeat
-EXAMPLE_ANSWER = re.compile(r"([^.!?\"“”]{3,80}\?) [\"“](.{20,400}?)[\"”](?=\s|\Z)")
 MAX_IDENTITY = 300  # characters that a small model is shown
 MAX_TALK = 220
 SCHEDULES = ("Cron Jobs", "Hooks")  # sections of agents.md that are settings
@@ -44,14 +43,12 @@ _HEADERS = frozenset(f"## {section}" for section in SECTIONS)
 @dataclass(frozen=True, slots=True)
 class PersonaPrompt:
     """`stable` changes when a person edits a file, `memory` when the agent learns something; both may be empty.
-    `short` is the identity and how the agent talks, for small models, and `example` a question with the agent's answer,
-    for base models. `people` are the people whose words the memory
+    `short` is the identity and how the agent talks, for small models. `people` are the people whose words the memory
     has notes on."""
 
     stable: str
     memory: str
     short: str = ""
-    example: tuple[str, str] | None = None
     people: frozenset[int] = frozenset()
 
 
@@ -65,10 +62,7 @@ def laid_out(files: PersonaFiles, memory_tool: str | None = "memory") -> Persona
         memory = ""
     stable = preamble(memory_tool) + "".join(parts.values()) if parts or memory else ""
     identity, soul = contents["Identity"], contents["Personality"]
-    example = EXAMPLE_ANSWER.search(" ".join(soul.split()))
-    return PersonaPrompt(
-        stable, memory, short_persona(identity, soul), (example[1].strip(), example[2]) if example else None
-    )
+    return PersonaPrompt(stable, memory, short_persona(identity, soul))
 
 
 def short_persona(identity: str, soul: str) -> str:

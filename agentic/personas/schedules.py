@@ -231,7 +231,7 @@ def _read_task(
     elif len(name) > MAX_NAME:
         problems.add(line, f"a name has at most {MAX_NAME} characters")
     elif name.casefold() in taken:
-        problems.add(line, f"{name!r} appears twice; the first one is used")
+        problems.add(line, f"{name!r} appears twice; the first is used")
     elif required in fields.lines and fields.text and fields.are_valid:
         return fields
     return None
@@ -254,9 +254,9 @@ def parse_hooks(text: str | None) -> tuple[Hooks, tuple[str, ...]]:
         if not fields.text:
             problems.add(line, f"{name} has no instruction")
         if name in found:
-            problems.add(line, f"{name} appears twice; the first one is used")
+            problems.add(line, f"{name} appears twice; the first is used")
         elif fields.text and fields.are_valid:
-            # Skip hooks with an unreadable condition: running them for every event may cost a lot.
+            # Skip hooks with an unreadable condition: running them for each event may cost a lot.
             found[name] = Hook(fields.text, when, channel)
     return found, problems.lines()
 

@@ -28,13 +28,10 @@ from agentic.personas.files import (
     PERSONA_FILES,
     PRIVATE_FOLDER,
     TEMPORARY,
-    Ambiguous,
     FileCache,
     NotFound,
-    NotStored,
     OutOfBounds,
     PersonaError,
-    TooLarge,
     as_bytes,
     as_text,
     folder_at,
@@ -210,7 +207,7 @@ def change(
         text = edit(before)
         new = as_bytes(text)
         if len(new) > limit:
-            raise TooLarge(f"the file would have {len(new):,} bytes, but the limit is {limit:,}")
+            raise PersonaError(f"the file would have {len(new):,} bytes, but the limit is {limit:,}")
         if text != before:
             if old is not None:
                 _keep_version(descriptor, name, old, clock())
@@ -292,7 +289,7 @@ def create_folder(root: Path, name: str, files: Mapping[str, str]) -> None:
         root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     with folder_at(root) as descriptor, locked(descriptor):
         if os.path.lexists(root / name):
-            raise Ambiguous("a persona with that name already exists")
+            raise PersonaError("a persona with that name already exists")
         making = f".{secrets.token_hex(8)}.new"
         try:
             with folder_at(descriptor, making, make=True) as folder:
@@ -310,7 +307,7 @@ def delete_folder(root: Path, name: str, clock: Callable[[], float] = time.time)
     kept = f"{name}-{datetime.fromtimestamp(clock(), UTC).strftime(_STAMP)}"
     with folder_at(root) as descriptor, locked(descriptor), folder_at(descriptor, DELETED, make=True) as deleted:
         if os.path.lexists(root / DELETED / kept):
-            raise NotStored("it was deleted a moment ago; try again")
+            raise PersonaError("it was deleted a moment ago; try again")
         with os_errors():
             os.rename(name, kept, src_dir_fd=descriptor, dst_dir_fd=deleted)
     return kept

@@ -18,11 +18,9 @@ from pathlib import Path
 
 from agentic.personas.files import (
     PRIVATE_FOLDER,
-    Ambiguous,
     NotFound,
     OutOfBounds,
     PersonaError,
-    TooLarge,
     as_bytes,
     as_text,
     folder_at,
@@ -86,7 +84,7 @@ class Workspace:
             if not times:
                 raise NotFound("the text to replace is not in the file")
             if times > 1 and not everywhere:
-                raise Ambiguous(f"the text to replace is in the file {times} times")
+                raise PersonaError(f"the text to replace is in the file {times} times")
             # Check the size first: replacing a short text everywhere could make gigabytes.
             _check_size(len(as_bytes(text)) + times * (len(as_bytes(new)) - len(as_bytes(old))))
             data = as_bytes(text.replace(old, new))
@@ -124,9 +122,9 @@ class Workspace:
     def _make_room(self, root: int, path: str, size: int) -> None:
         others = [found for name, found in _walk(root, "", MAX_DEPTH) if name != path]
         if len(others) >= MAX_FILES:
-            raise TooLarge(f"the workspace has {MAX_FILES} files, which is the limit")
+            raise PersonaError(f"the workspace has {MAX_FILES} files, which is the limit")
         if sum(others) + size > MAX_TOTAL_BYTES:
-            raise TooLarge(f"the workspace would have more than {MAX_TOTAL_BYTES:,} bytes")
+            raise PersonaError(f"the workspace would have more than {MAX_TOTAL_BYTES:,} bytes")
 
 
 def _parts(path: str) -> list[str]:
@@ -142,7 +140,7 @@ def _parts(path: str) -> list[str]:
 
 def _check_size(size: int) -> None:
     if size > MAX_FILE_BYTES:
-        raise TooLarge(f"a file has at most {MAX_FILE_BYTES:,} bytes")
+        raise PersonaError(f"a file has at most {MAX_FILE_BYTES:,} bytes")
 
 
 def _pattern(pattern: str) -> list[str]:

@@ -14,7 +14,7 @@ model: anthropic/claude-opus-5-5   # the large one\r
 image_model: "4.10"\r
 mode: chat\r
 talkativeness: 0.7\r
-colour: "#D97757"\r
+color: "#D97757"\r
 disclosure: 'This is an AI: it may be wrong.'\r
 ---\r
 You are No.\r
@@ -28,7 +28,7 @@ You are No.\r
             image_model="4.10",
             mode="chat",
             talkativeness=0.7,
-            colour=0xD97757,
+            color=0xD97757,
             disclosure="This is an AI: it may be wrong.",
         ),
         (),
@@ -44,9 +44,9 @@ def test_what_says_nothing_is_an_empty_card(text: str | None) -> None:
 
 
 @pytest.mark.parametrize("written", ["#D97757", "'#d97757'", "0xD97757", "D97757", "#D97757  # orange"])
-def test_a_colour_may_be_written_as_people_write_it(written: str) -> None:
+def test_a_color_may_be_written_as_people_write_it(written: str) -> None:
     """To YAML, what begins with # is a comment."""
-    assert parse_identity(f"---\ncolor: {written}\n---\n")[0].colour == 0xD97757
+    assert parse_identity(f"---\ncolor: {written}\n---\n")[0].color == 0xD97757
 
 
 def test_a_wrong_field_is_told_with_its_line_and_the_others_count() -> None:
@@ -57,14 +57,16 @@ def test_a_wrong_field_is_told_with_its_line_and_the_others_count() -> None:
     assert card == IdentityCard(model="a")
     assert [problem.split(":")[1] for problem in problems] == ["3", "4", "5", "6", "7", "8", "9"]
     assert problems[0] == "identity.md:3: talkativeness: expected a finite number"
-    assert problems[2] == "identity.md:5: avatar: expected an https address, such as https://example.com/avatar.png"
-    assert problems[3] == "identity.md:6: model appears twice; the first one is used"
+    expected = "expected an https address, or the name of a picture in this folder, such as avatar.png"
+    assert problems[2] == f"identity.md:5: avatar: {expected}"
+    assert problems[3] == "identity.md:6: model appears twice; the first is used"
 
 
 @pytest.mark.parametrize(
-    "avatar", ["http://a.b/c.png", "/etc/x.png", "avatar.png", "file:x.png", "https://", "https:///a"]
+    "avatar",
+    ["http://a.b/c.png", "/etc/x.png", "a/b.png", "..png", "avatar.md", "file:x.png", "https://", "https:///a"],
 )
-def test_an_avatar_is_an_https_address_since_discord_fetches_it(avatar: str) -> None:
+def test_an_avatar_is_an_https_address_or_a_picture_in_the_folder(avatar: str) -> None:
     card, problems = parse_identity(f"---\navatar: {avatar}\n---\n")
     assert card.avatar is None
     assert len(problems) == 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentic.personas import memory
 from agentic.personas import memory as memory_blocks
-from agentic.personas.files import Ambiguous, NotFound, OutOfBounds, PersonaError, PersonaFiles, TooLarge
+from agentic.personas.files import NotFound, OutOfBounds, PersonaError, PersonaFiles
 from agentic.personas.memory import Origin, append, ensure_memory, forget, replace_section, visible_memory
 from agentic.personas.prompt import laid_out
 
@@ -135,7 +135,7 @@ def test_no_text_escapes_its_mark_or_its_entry(text: str, parts: list[str]) -> N
 
 
 def test_limits(tmp_path: Path) -> None:
-    with pytest.raises(TooLarge, match="an entry has at most 1,000 characters"):
+    with pytest.raises(PersonaError, match="an entry has at most 1,000 characters"):
         append(tmp_path, "x" * 1_001, None)
     with pytest.raises(OutOfBounds):
         append(tmp_path, " \n\u200b", None)
@@ -144,7 +144,7 @@ def test_limits(tmp_path: Path) -> None:
     for number in range(16):
         append(tmp_path, f"{number:03}" + "x" * 990, None)
     before = content(tmp_path)
-    with pytest.raises(TooLarge, match="the limit is 16,384"):
+    with pytest.raises(PersonaError, match="the limit is 16,384"):
         append(tmp_path, "y" * 900, None)
     assert content(tmp_path) == before
 
@@ -177,7 +177,7 @@ def test_one_entry_is_forgotten_by_its_words(tmp_path: Path) -> None:
         tmp_path,
         "# Memory\n- Ann keeps bees\n  and a cat\n- Ann rows <!-- channel:2 -->\n- Ann sails <!-- channel:1 -->\n",
     )
-    with pytest.raises(Ambiguous, match="3 entries contain these words"):
+    with pytest.raises(PersonaError, match="3 entries contain these words"):
         forget(tmp_path, "ann")
     assert forget(tmp_path, "KEEPS  bees and", only(HALL)) == "- Ann keeps bees\n  and a cat"
     with pytest.raises(NotFound):
@@ -242,5 +242,5 @@ def test_what_is_written_over_an_entry_of_nobody_known_is_not_one_persons_alone(
 
 
 def test_an_entry_of_many_short_lines_has_the_same_largest_size(tmp_path: Path) -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(PersonaError, match="at most 1,000 characters"):
         append(tmp_path, "\n".join(["x" * 100] * (memory.MAX_ENTRY // 100 + 1)), None)

@@ -109,8 +109,8 @@ x
         "heartbeat.md:6: interval: the shortest interval is 60 seconds",
         "heartbeat.md:10: unknown field 'chanel'; the fields are interval, channel, active_hours."
         " Start the text with a sentence, not a list",
-        "heartbeat.md:11: interval appears twice; the first one is used",
-        "heartbeat.md:13: 'GOOD' appears twice; the first one is used",
+        "heartbeat.md:11: interval appears twice; the first is used",
+        "heartbeat.md:13: 'GOOD' appears twice; the first is used",
         "heartbeat.md:18: channel: expected a channel's id or #name",
         "heartbeat.md:22: active_hours: expected times from 00:00 to 24:00",
         "heartbeat.md:24: this heading has no name",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentic.personas import files as safe_files
-from agentic.personas.files import NotFound, NotStored, OutOfBounds, TooLarge
+from agentic.personas.files import NotFound, OutOfBounds, PersonaError
 from agentic.personas.memory import append
 from agentic.personas.store import (
     Version,
@@ -87,7 +87,7 @@ def test_a_write_that_fails_leaves_the_old_text_and_no_rest(tmp_path: Path, monk
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(NotStored, match=r"^no space left on device$"):
+        with pytest.raises(PersonaError, match=r"^no space left on device$"):
             append(tmp_path, "new", None)
     assert (tmp_path / "memory.md").read_text() == "old"
     assert {path.name for path in tmp_path.iterdir()} == {"memory.md", ".lock", ".history"}
@@ -155,13 +155,13 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(safe_files, "LOCK_SECONDS", 0.0)
     with safe_files.folder_at(tmp_path) as descriptor, safe_files.locked(descriptor):  # noqa: SIM117 - what is raised within
-        with pytest.raises(NotStored, match="another writer"):
+        with pytest.raises(PersonaError, match="another writer"):
             replace(tmp_path, "soul.md", "x")
     replace(tmp_path, "soul.md", "x")
 
 
 def test_a_file_beyond_its_limit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(PersonaError, match="80,000 bytes, but the limit is"):
         replace(tmp_path, "soul.md", "é" * 40_000)
     assert not (tmp_path / "soul.md").exists()
 
@@ -241,7 +241,7 @@ def test_a_file_in_the_place_of_the_folder_is_told_as_such(tmp_path: Path) -> No
 def test_a_file_of_the_largest_size_is_read_and_one_byte_more_is_not(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     assert safe_files.read_plain(str(tmp_path / "a"), 5) == b"12345"
-    with pytest.raises(TooLarge):
+    with pytest.raises(PersonaError, match="more than 4 bytes"):
         safe_files.read_plain(str(tmp_path / "a"), 4)
 
 

@@ -40,7 +40,7 @@ def test_a_shipped_persona_is_whole_and_does_nothing_by_itself(name: str, tmp_pa
     assert files.memory == "# Memory\n"
     card, problems = parse_identity(files.identity)
     assert problems == ()
-    assert (card.display_name, card.colour) == (AGENTS[name].display_name, AGENTS[name].colour)
+    assert (card.display_name, card.color) == (AGENTS[name].display_name, AGENTS[name].color)
     assert card.disclosure is not None
     assert "AI" in card.disclosure
     assert (card.provider, card.model, card.image_model) == (None, None, None)  # .env says that

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentic.personas import workspace
-from agentic.personas.files import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
+from agentic.personas.files import NotFound, OutOfBounds, PersonaError
 from agentic.personas.workspace import Hit, Workspace
 
 
@@ -27,7 +27,7 @@ def test_files_are_written_read_edited_and_found(root: Path) -> None:
     files.write("todo.md", "Ask ANN")
     assert files.read("notes/bees.md") == "Ann\nkeeps bees\nand bees"
     assert files.read("notes/bees.md", 2, 1) == "keeps bees"
-    with pytest.raises(Ambiguous, match="2 times"):
+    with pytest.raises(PersonaError, match="2 times"):
         files.edit("notes/bees.md", "bees", "wasps")
     assert files.edit("notes/bees.md", "bees", "wasps", everywhere=True) == 2
     assert files.edit("todo.md", "Ask", "Tell") == 1
@@ -112,16 +112,16 @@ def test_what_is_no_text_and_no_plain_file_is_refused(root: Path) -> None:
 
 def test_limits_of_a_file_of_all_of_them_and_of_their_number(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = Workspace(root)
-    with pytest.raises(TooLarge):
+    with pytest.raises(PersonaError, match="a file has at most"):
         files.write("a.txt", "x" * (workspace.MAX_FILE_BYTES + 1))
     monkeypatch.setattr(workspace, "MAX_TOTAL_BYTES", 10)
     monkeypatch.setattr(workspace, "MAX_FILES", 2)
     files.write("a.txt", "12345")
     files.write("b.txt", "12345")
     files.write("b.txt", "54321")
-    with pytest.raises(TooLarge, match="more than 10 bytes"):
+    with pytest.raises(PersonaError, match="more than 10 bytes"):
         files.edit("b.txt", "5", "55")
-    with pytest.raises(TooLarge, match="2 files"):
+    with pytest.raises(PersonaError, match="2 files"):
         files.write("c.txt", "")
     assert not (root / "c.txt").exists()
 
