@@ -12,7 +12,7 @@ PolicyName = Literal["rounds", "round-robin", "moderated", "pull"]
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
 POLICY_TEXTS: Mapping[str, str] = {
     "round-robin": "in turn, in the order given",
-    "pull": "whoever the conversation concerns most",
-    "moderated": "the moderator names the next speaker (without one, you do)",
+    "pull": "the member the conversation concerns most",
+    "moderated": "the moderator names the next speaker (without one, the room waits for you to name it)",
     "rounds": "in rounds, each in a different order",
 }

@@ -38,6 +38,9 @@ _ACCENTS = re.compile("[\u0300-\u036f]")
 _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff]")
 _WORD = re.compile(r"[^\W_]+")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)")
+_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]+)[\"”“»]")
+_QUOTATION = re.compile(r"[\"“„«][^\"“”„«»]{1,120}[\"”“»]")  # longer, it's a copy
+_SENTENCE_GAP = re.compile(r"(?<=[.!?…])(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\bDr\.)(?<!\bSt\.) +")
 _BETWEEN = re.compile(r"[\s\-_'’.]{0,2}")  # what a name may have between its words
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i"})
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "å": "aa", "Å": "Aa"})
@@ -86,6 +89,17 @@ def first_sentences(text: str, limit: int) -> str:
     """Return the text's first whole sentences, at most `limit` characters; a longer first sentence is cut."""
     ends = [match.end() for match in _SENTENCE_END.finditer(text) if match.end() <= limit]
     return text if len(text) <= limit else text[: ends[-1]] if ends else f"{text[: limit - 1].rstrip()}…"
+
+
+def sentences(text: str) -> list[str]:
+    return _SENTENCE_GAP.split(text)
+
+
+def unquoted(text: str) -> str:
+    """Return the text without the quotation marks around all of it."""
+    text = text.strip()
+    around = _QUOTED.fullmatch(text)
+    return around[1].strip() if around else text
 
 
 def finite_number(text: str) -> float | None:
@@ -252,6 +266,16 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", plain)).translate(_LETTERS)
 
 
+def newest_that_fit(lines: Iterable[str], characters: int, *, apart: int = 0) -> list[str]:
+    """Return the newest lines that fit, oldest first. `lines`: the newest first, `apart` characters from each other."""
+    fitting = list[str]()
+    for line in lines:
+        if (characters := characters - len(line) - apart) < 0:
+            break
+        fitting.append(line)
+    return fitting[::-1]
+
+
 def runs(text: str) -> Iterator[tuple[str, bool]]:
     """Yield casefolded runs of letters and digits, without addresses and marks, and if their script lacks spaces."""
     for run in _RUN.findall(folded(_MARKS.sub(" ", text))):
@@ -271,9 +295,26 @@ def shingles(text: str) -> Shingles:
     return frozenset(tuple(words[at : at + SHINGLE]) for at in range(len(words) - SHINGLE + 1))
 
 
+def without_quotations(text: str) -> str:
+    return _QUOTATION.sub(" ", text)
+
+
+def without_repeats(text: str, earlier: Iterable[str]) -> str:
+    """Return the text without the sentences that nearly repeat an earlier text, or a sentence before them. Quotations
+    don't count."""
+    known, kept = set[tuple[str, ...]]().union(*map(shingles, earlier)), list[str]()
+    for sentence in sentences(text):
+        own = shingles(without_quotations(sentence))
+        if len(own) < MIN_SHINGLES or len(own & known) < SAID_BEFORE * len(own):
+            kept.append(sentence)
+        known |= own
+    return " ".join(kept)
+
+
 def says_again(text: str, earlier: Iterable[str]) -> bool:
-    """Whether the text nearly repeats an earlier text."""
-    own = shingles(text)
+    """Whether the text nearly repeats an earlier text, without its quotations if there is more."""
+    own = shingles(without_quotations(text))
+    own = own if len(own) >= MIN_SHINGLES else shingles(text)
     if len(own) < MIN_SHINGLES:
         return False
     return any(len(own & shingles(other)) >= SAID_BEFORE * len(own) for other in earlier)

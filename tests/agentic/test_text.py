@@ -14,6 +14,7 @@ from agentic.text import (
     names_in,
     says_again,
     shingles,
+    unquoted,
 )
 
 
@@ -136,6 +137,8 @@ KEPT = "Lighthouses were run by families who kept a diary of every storm."
         ("Every lighthouse was run by families who kept a diary of each storm.", [KEPT], True),
         (KEPT.upper() + " https://example.com/storms", [KEPT], True),
         (f"{KEPT} The question is who paid for ink, paper and the hours of a whole life out there.", [KEPT], False),
+        (f"“{KEPT}” So you say, but who of them ever kept it for twenty years?", [KEPT], False),
+        (f"“{KEPT}”", [KEPT], True),
         ("Families kept it.", ["Families kept it."], False),  # too short to say anything
         (
             "灯台は家族によって運営されて、嵐の日記をつけていた。",
@@ -152,3 +155,18 @@ def test_a_text_says_again_what_half_of_it_said_before(text: str, earlier: list[
 def test_shingles_are_runs_of_three_words() -> None:
     assert shingles("One, two THREE four") == {("one", "two", "three"), ("two", "three", "four")}
     assert shingles("one two") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("written", "topic"),
+    [
+        ('"Is tea good?"', "Is tea good?"),
+        (" “Is tea good?” ", "Is tea good?"),
+        ("„Tee?“", "Tee?"),
+        ('"Tea" or "coffee"', '"Tea" or "coffee"'),
+        ("it's tea", "it's tea"),
+        ('""', '""'),
+    ],
+)
+def test_quotation_marks_around_a_whole_topic_are_removed(written: str, topic: str) -> None:
+    assert unquoted(written) == topic
