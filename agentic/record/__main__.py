@@ -135,7 +135,7 @@ async def _read_page(options: argparse.Namespace, settings: Settings) -> Exporte
     """Render the chosen conversation or room. Raises RecordError."""
     look = Look(
         names={name: agent.display_name for name, agent in settings.agents.items()},
-        colours={name: agent.spec.colour for name, agent in settings.agents.items()},
+        colors={name: agent.spec.color for name, agent in settings.agents.items()},
         zone=settings.timezone,
         costs=options.with_costs,
     )
@@ -162,7 +162,7 @@ async def _print_list(settings: Settings) -> None:
         topic = " ".join((each.topic or "").split())
         print(f"{each.id}  {began:%Y-%m-%d %H:%M}  {each.theme:<15}  {each.messages:>3} posts  {topic}")
     if not page.items:
-        print("There are no recorded conversations yet.", file=sys.stderr)
+        print("No conversations are recorded yet.", file=sys.stderr)
     elif page.next:
         print(f"These are the newest {LISTED} conversations. The console has older ones.", file=sys.stderr)
 

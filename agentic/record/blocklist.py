@@ -18,7 +18,7 @@ from agentic.ids import MAX_ID, id_at
 from agentic.record.forgetting import DELETED, FORGOTTEN
 from agentic.record.personal_data import RECORD, StoredData
 from agentic.state.turn_records import TurnRecord
-from agentic.wire.entries import Entry, LoggedMessage, PackedCall, ProfileNote, RoomWords, SummaryNote
+from agentic.wire.entries import Entry, LoggedMessage, PackedCall, ProfileNote, RoomConclusion, RoomWords, SummaryNote
 
 RecordEntry = Entry | TurnRecord
 _ROWS = {kind: [row for row in RECORD if row.entry is kind] for kind in {row.entry for row in RECORD}}
@@ -56,7 +56,7 @@ class RecordingBlocklist:
                 if not self.is_deleted(each, row, entry.thread_id) and not self.is_forgotten(each, row)
             )
             return entry.model_copy(update={"messages": tuple(kept)})
-        if type(entry) is SummaryNote and self._blocks_summary(entry):
+        if (type(entry) is SummaryNote or type(entry) is RoomConclusion) and self._blocks_summary(entry):
             return None
         if type(entry) is ProfileNote and any(self.logged.get(each, MAX_ID) > entry.at for each in entry.message_ids):
             return None  # a message left the log or was edited while the profile was made
@@ -101,7 +101,7 @@ class RecordingBlocklist:
         sent = getattr(entry, row.sent) if row.sent else None
         return self._asked_after(getattr(entry, row.person), getattr(entry, row.at) if row.at else None, sent)
 
-    def _blocks_summary(self, note: SummaryNote) -> bool:
+    def _blocks_summary(self, note: SummaryNote | RoomConclusion) -> bool:
         """Return whether a summary has words of deleted or edited messages, or of forgotten people.
 
         Messages in the log are by nobody who was forgotten. Other messages may be, if they are old enough.
@@ -136,7 +136,7 @@ async def load_blocklist(db: aiosqlite.Connection, entries: Iterable[RecordEntry
         by_kind[type(entry)].append(entry)
     people = await db.execute_fetchall("SELECT user_id, at FROM forgotten")
     channels = await db.execute_fetchall("SELECT channel_id, at FROM deleted_channels")
-    notes = [*by_kind[SummaryNote], *by_kind[ProfileNote]]
+    notes = [*by_kind[SummaryNote], *by_kind[ProfileNote], *by_kind[RoomConclusion]]
     sources = {source for note in notes for source in note.message_ids}
     ids = sources.union(*(words.quoted for words in by_kind[PackedCall]))
     ids |= {message.message_id for words in by_kind[RoomWords] for message in words.messages}

@@ -107,7 +107,7 @@ def identity(path: Path) -> int | None:
 
 def address(path: Path, writable: bool) -> str:
     if not path.exists():
-        raise RecordError(f"There is no record at {path} yet. It is written while the bots run, unless RECORD_DAYS=0.")
+        raise RecordError(f"No history was found at {path} yet. It's written while the bots run, unless RECORD_DAYS=0.")
     return f"{path.absolute().as_uri()}?mode={'rw' if writable else 'ro'}"
 
 

@@ -34,11 +34,11 @@ from agentic.llm.embeddings import (
 from agentic.llm.errors import ModelError, PromptTooLong
 from agentic.llm.pricing import price
 from agentic.llm.types import Usage
+from agentic.process.tasks import cancel_and_wait
 from agentic.record.recall import PLACES, REACHED, Reach
 from agentic.record.writing import transaction
 from agentic.state.budgets import ReplayCosts
 from agentic.wire.connection import StateUnavailable
-from agentic.wire.entries import ReplayNote
 
 CALL_SECONDS = 30.0
 SETTLED_AFTER = 60.0  # seconds after a call by which it is settled, unless its process has ended
@@ -162,23 +162,7 @@ class Embeddings:
             spent = error.usage or Usage()
             raise
         finally:
-            await self._settle(call_id, date, spent)
-
-    async def _settle(self, call_id: str, date: str, usage: Usage) -> None:
-        note = ReplayNote(
-            id=call_id,
-            at=self._clock(),
-            day=date,
-            agent=self._agent,
-            model=self.model,
-            calls=usage.calls,
-            input_tokens=usage.input_tokens,
-            cost_usd=usage.cost_usd,
-        )
-        try:
-            await self._costs.settle(note, usage)
-        except StateUnavailable as away:
-            log.error("recording an embedding's cost failed: %s; its reserved amount is charged instead", away)
+            await self._costs.settle(self._agent, call_id, date, spent, self.model)
 
     def _report(self, problem: str) -> None:
         level = logging.DEBUG if problem == self._problem else logging.WARNING
@@ -221,8 +205,7 @@ class VectorWriter:
 
     async def aclose(self) -> None:
         if self._making is not None:
-            self._making.cancel()
-            await asyncio.gather(self._making, return_exceptions=True)
+            await cancel_and_wait(self._making)
 
 
 def find_near(db: sqlite3.Connection, wanted: Vector, model: str, reach: Reach, most: int) -> list[int]:

@@ -80,6 +80,15 @@ async def forget_person(
     return RemovedWords(at=asked_at, **{name: removed[name] for name in ("prompts", "turns", "reactions", "messages")})
 
 
+_ROWS = {row.table: row for row in RECORD if row.name}
+_OF_ROOM = {
+    "contests": "id = 'room-' || :channel",
+    "conversations": "channel_id = :channel",
+    "rooms": "thread_id = :channel",
+}
+"""What the record has about a room besides messages and turns, and the condition that finds it."""
+
+
 async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
     """Remove these messages, and the words of every prompt that quotes them or led to them.
 
@@ -115,6 +124,9 @@ async def _delete(db: aiosqlite.Connection, note: DeletionNote, why: str, until:
         gone = row.gone or (f"{row.message} IN ({IDS})" if row.message else "")
         for condition in (gone, row.there if note.whole else ""):
             removed += await apply(db, row, row.on_delete, condition, values)
+    if note.room:
+        for table, condition in _OF_ROOM.items():
+            removed += await apply(db, _ROWS[table], "delete", condition, values)
     return removed
 
 

@@ -26,10 +26,12 @@ from agentic.record.database import RecordError, connect_blocking, identity
 from agentic.record.embeddings import Embeddings, find_near
 from agentic.record.forgetting import count_person, export_person
 from agentic.record.personal_data import MODEL, PERSON
+from agentic.record.queries.posts import CONCLUSION_COLUMNS, conclusion_in
 from agentic.record.recall import Reach
 from agentic.state.idle import MAX_MATERIAL
+from agentic.text import newest_that_fit
 from agentic.tools.own_tools import Memory
-from agentic.wire.entries import MAX_TOPICS, LoggedMessage, UnaskedNote
+from agentic.wire.entries import MAX_TOPICS, LoggedMessage, RoomConclusion, UnaskedNote
 
 QUESTION_SECONDS = 2.0  # a query that takes longer finds nothing
 EXPORT_SECONDS = 60.0
@@ -38,6 +40,7 @@ MEANING_SECONDS = 5.0  # for the vector of a question
 MAX_IN_CHAIN = 50  # the maximum of the option `chain_messages`
 MAX_NAME = 60  # characters
 MAX_LINE = 2_000
+MAX_ROOMS = 200  # the newest, among which a subject is looked for
 MAX_CHANNELS = 40  # of an agent, those with the newest messages
 SELECTED = ", ".join(LoggedMessage.model_fields)
 
@@ -157,6 +160,28 @@ class MemoryReader:
         fitting_ids = {(memory.kind, memory.message_id) for memory in fitting}
         new = (memory for memory in further if (memory.kind, memory.message_id) not in fitting_ids)
         return (*fitting, *new)[:most]
+
+    async def earlier_rooms(
+        self,
+        query: str,
+        may_see: Callable[[int], bool],
+        here: int,
+        most: int,
+        since: Callable[[int], Awaitable[int]],
+        ignored: Collection[int] = (),
+    ) -> tuple[RoomConclusion, ...]:
+        """Return what came of rooms on the subject, best match first, without the room of the thread `here`: rooms
+        below channels that pass `may_see`, in which none of the `ignored` people wrote. `since` returns the message
+        after which an agent may read in a thread."""
+        rooms: tuple[RoomConclusion, ...] = await self._ask(concluded_rooms, ())
+        found = []
+        for room in rooms:
+            is_readable = room.thread_id != here and may_see(room.channel_id) and not set(room.people) & set(ignored)
+            if is_readable and (share := recall.subject_share(query, room.topic, room.arguments)) >= recall.FLOOR:
+                found.append((share, room))
+        found.sort(key=lambda each: -each[0])  # a stable sort: the newest first among equals
+        best = [room for _, room in found if max(room.message_ids, default=0) > await since(room.thread_id)]
+        return tuple(best[:most])
 
     async def profile(self, user_id: int) -> Profile | None:
         """Return None if the person has no profile or removed it."""
@@ -314,6 +339,12 @@ def chain(db: sqlite3.Connection, message_id: int, most: int, reply_to: int | No
     return Chain(messages=tuple(reversed(parents)), people=authors_of(parents), channel_id=parent.channel_id)
 
 
+def concluded_rooms(db: sqlite3.Connection) -> tuple[RoomConclusion, ...]:
+    """Return what came of rooms, the newest first."""
+    newest = f"SELECT {CONCLUSION_COLUMNS} FROM room_conclusions ORDER BY at DESC LIMIT {MAX_ROOMS}"
+    return tuple(conclusion_in(row) for row in db.execute(newest))
+
+
 def authors_of(messages: Iterable[LoggedMessage]) -> frozenset[int]:
     return frozenset(said.author_id for said in messages if said.author_id is not None)
 
@@ -323,15 +354,9 @@ def lines(messages: Iterable[LoggedMessage], first: str = "") -> tuple[str, int]
 
     `messages` are the newest first, the lines the oldest first. `first` is a line before them.
     """
-    kept: list[str] = []
-    left = MAX_MATERIAL - len(first)
-    for said in messages:
-        line = f"{shown_name(said)}: {one_line(said.text)[:MAX_LINE]}"
-        if len(line) + 1 > left:
-            break
-        left -= len(line) + 1
-        kept.append(line)
-    return "\n".join(filter(None, (first, *reversed(kept)))), len(kept)
+    texts = (f"{shown_name(said)}: {one_line(said.text)[:MAX_LINE]}" for said in messages)
+    fitting = newest_that_fit(texts, MAX_MATERIAL - len(first), apart=1)
+    return "\n".join(filter(None, (first, *fitting))), len(fitting)
 
 
 def shown_name(said: LoggedMessage) -> str:

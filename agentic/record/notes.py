@@ -34,6 +34,7 @@ PAUSE = 2.0  # seconds to collect changes before they are logged
 MAX_LOGGED = 20_000  # remembered logged messages, and waiting changes
 MAX_CHARACTERS = 4_000  # of a message
 MAX_DELETED = 5000  # remembered deleted messages
+MAX_REACTIONS = 5000  # remembered reactions to posts of personas
 MAX_ROOMS = 500  # remembered rooms
 MAX_ROOM_MESSAGES = 200  # newest messages of a room that are checked
 
@@ -240,6 +241,7 @@ class GatewayNotes:
         self._record, self._transcripts, self._clock = record, transcripts, clock
         self._summaries, self._memory, self._background = summaries, memory, BackgroundTasks()
         self._deleted = LRUCache[int, None](MAX_DELETED)
+        self._reactions = LRUCache[tuple[int, int, str], bool](MAX_REACTIONS)  # message, person, emoji → whether given
 
     def deleted(self, channel_id: int, message_ids: Collection[int]) -> None:
         """Note deleted messages once, in any channel, because `.history` also quotes other channels."""
@@ -256,6 +258,11 @@ class GatewayNotes:
             known = tuple(entry.id for entry in transcript.entries()) if transcript is not None else ()
             self._note_deleted(DeletionNote(channel_id=channel_id, message_ids=known, at=self._clock(), whole=True))
 
+    def room_deleted(self, thread_id: int) -> None:
+        """Note that a person deleted a room with its record."""
+        note = DeletionNote(channel_id=thread_id, message_ids=(), at=self._clock(), whole=True, room=True)
+        self._note_deleted(note)
+
     def _note_deleted(self, note: DeletionNote) -> None:
         self._record.note(note)
         covered = self._summaries.drop_covering(note.channel_id, None if note.whole else note.message_ids)
@@ -264,7 +271,8 @@ class GatewayNotes:
     def reacted(
         self, agent: str, channel_id: int, message_id: int, user_id: int, emoji: str, *, given: bool = True
     ) -> None:
-        """Note a reaction to an agent's post. Only the agent's own bot notes it, though all bots get the event."""
+        """Note a reaction to an agent's post. `agent`: whose bot got the event, since all bots get it. The author's own
+        bot notes it. If the author is a persona without a bot, the first bot of this process does."""
         transcript = self._transcripts.known(channel_id)
         post = transcript.get(message_id) if transcript is not None else None
         note = ReactionNote(
@@ -272,12 +280,21 @@ class GatewayNotes:
         )
         if post is None:
             self._background.start(self._note_if_posted_by(agent, note), f"reaction to {message_id}")
-        elif post.speaker.agent == agent:
-            self._record.note(note)
+        else:
+            self._note_reaction(agent, post.speaker.agent, note)
 
     async def _note_if_posted_by(self, agent: str, note: ReactionNote) -> None:
-        if await self._memory.posted_by(note.message_id) == agent:
-            self._record.note(note)
+        self._note_reaction(agent, await self._memory.posted_by(note.message_id), note)
+
+    def _note_reaction(self, agent: str, author: str | None, note: ReactionNote) -> None:
+        if author is None:
+            return
+        if author != agent:
+            key = note.message_id, note.user_id, note.emoji
+            if self._transcripts.directory.id_of(author) is not None or self._reactions.get(key) == note.given:
+                return
+            self._reactions[key] = note.given
+        self._record.note(note)
 
 
 class Consents:

@@ -22,6 +22,7 @@ from agentic.wire.entries import (
     PostWords,
     ProfileNote,
     ReactionNote,
+    RoomConclusion,
     RoomNote,
     RoomWords,
     SearchWords,
@@ -150,7 +151,7 @@ def _ends(table: str, name: str, expires: float | str, stays: str = _SOON, withh
 STORED: tuple[StoredData, ...] = (
     # -- the record ----------------------------------------------------------------------------------------------------
     StoredData(
-        "words", "prompts, with people's words and names in them, and the models' answers", PackedCall,
+        "words", "prompts, with people's words and names in them, and the models' answers and reasoning", PackedCall,
         person="asked_by", theirs=f"data IS NOT NULL AND (asked_by = :person AND at <= :at OR id IN ({_QUOTING_THEM}))",
         gone=f"data IS NOT NULL AND id IN ({_QUOTING_OR_MADE})",
         there=f"data IS NOT NULL AND at <= :at AND (agent, turn_id) IN ({_TURNS_THERE})",
@@ -207,9 +208,15 @@ STORED: tuple[StoredData, ...] = (
         noun="room message", rest="author",
     ),
     StoredData(
-        "rooms", "rooms, with their topics and who opened them", RoomNote, person="opened_by", at="opened_at",
-        on_forget={"opened_by": None}, noun="room", stays=_NO_ID, expires="record", key="thread_id", age="changed_at",
-        export="thread_id channel_id guild_id topic status opened_at", rest="conversation_id",
+        "rooms", "rooms, with their topics, arguments, and who opened them", RoomNote, person="opened_by",
+        at="opened_at", on_forget={"opened_by": None}, noun="room", stays=_NO_ID, expires="record", key="thread_id",
+        age="changed_at", export="thread_id channel_id guild_id topic details status opened_at", rest="conversation_id",
+    ),
+    StoredData(
+        "room_conclusions", "outcomes of rooms: arguments, agreement, closing cards, and verdicts", RoomConclusion,
+        theirs="at <= :at AND :person IN (SELECT value FROM json_each(people))", channel="thread_id",
+        gone=f"EXISTS (SELECT 1 FROM json_each(message_ids) WHERE value IN ({IDS}))", there="thread_id = :channel",
+        expires="record", key="thread_id", rest="channel_id guild_id message_ids people", withheld=_OTHERS,
     ),
     StoredData(
         "contests", entry=ContestNote, person="asked_by", message="id", only=("kind", ARENA),
@@ -306,7 +313,8 @@ STORED: tuple[StoredData, ...] = (
     _ends("agent:{name}:part:{digest}", "which parts of an answer were sent on Signal (no text)", "at most a day"),
     _ends(
         "coordinator:conversation_state:{channel_id}",
-        "running conversations, with the first 500 characters of people's last five messages", "an hour",
+        "running conversations, with the first 500 characters of people's last five messages (in a room, the last 40)",
+        "an hour; a room's, while it runs (paused, it keeps only the IDs of unanswered messages, for 90 days)",
     ),
     _ends(
         "agent:{name}:turn:{turn_id}", "answers that may have to be repeated, and waiting events",
@@ -318,7 +326,7 @@ STORED: tuple[StoredData, ...] = (
         "so the refusal isn't lost",
     ),
     _ends(
-        "coordinator:room:{thread_id}", "rooms: topic, rules, members, and who opened them",
+        "coordinator:room:{thread_id}", "rooms: topic, rules, members, arguments, and who opened them",
         "90 days after the last change", "its turns count against the opener's budget",
     ),
     _ends(
@@ -328,6 +336,14 @@ STORED: tuple[StoredData, ...] = (
     _ends(
         "coordinator:arenas", "an open arena: its question, the answers, and who asked",
         "until its result is shown, at most two days",
+    ),
+    _ends(
+        "coordinator:proposals", "a proposed debate: its topic, and who proposed it",
+        "until it begins or ends, at most two days",
+    ),
+    _ends(
+        "coordinator:proposer:{user_id}", "that a person proposed a debate",
+        "an hour after its end, at most a day",
     ),
     _ends(
         "coordinator:room_opening:{request}", "a room whose members aren't chosen yet: topic, rules, and who asked",

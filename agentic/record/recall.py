@@ -183,16 +183,28 @@ def _matched_share(hit: sqlite3.Row, weights: Mapping[str, float]) -> float:
     return has / sum(weights.values())
 
 
+def subject_share(query: str, topic: str, texts: Sequence[str]) -> float:
+    """Return how much of a subject a debate is about, from 0 to 1. A word that only its arguments have counts half."""
+    asked = [term for term in dict.fromkeys(terms(query)) if term not in _IN_QUESTIONS][:MAX_TERMS]
+    in_topic, in_texts = set(terms(topic)), set(terms(" ".join(texts)))
+    found = 0.0
+    for term in asked:
+        if any(is_alike(term, other) for other in in_topic):
+            found += 1.0
+        elif any(is_alike(term, other) for other in in_texts):
+            found += 0.5
+    return found / len(asked) if asked else 0.0
+
+
 def _build_memory(db: sqlite3.Connection, hit: sqlite3.Row) -> Memory:
     message_id = abs(hit["id"])
     if hit["id"] > 0:
         author = hit["author_id"]
         people = frozenset(() if author is None else (author,))
-        return Memory("message", hit["channel_id"], message_id, hit["name"], hit["text"], hit["at"], people, message_id)
-    oldest = db.execute("SELECT min(message_id) FROM summary_sources WHERE summary_id = ?", (message_id,)).fetchone()[0]
+        return Memory("message", hit["channel_id"], message_id, hit["name"], hit["text"], hit["at"], people)
     found = db.execute("SELECT user_id FROM summary_people WHERE summary_id = ?", (message_id,))
     people = frozenset(row[0] for row in found)
-    return Memory("summary", hit["channel_id"], message_id, "", hit["text"], hit["at"], people, oldest or message_id)
+    return Memory("summary", hit["channel_id"], message_id, "", hit["text"], hit["at"], people)
 
 
 def terms(text: str) -> list[str]:

@@ -13,14 +13,14 @@ import logging
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import tzinfo
 from pathlib import Path
 
 import aiosqlite
 
 from agent_config import Settings
-from agentic.process.tasks import wait_at_most
+from agentic.process.tasks import cancel_and_wait, wait_at_most
 from agentic.record.database import BUSY_MS, RecordError, connect, copies, identity, migrate
 from agentic.record.embeddings import Embeddings, VectorWriter
 from agentic.record.forgetting import forget_person
@@ -101,8 +101,9 @@ class Recorder:
         await asyncio.wait((task,), timeout=LAST_SECONDS)
 
     async def _record_while_held(self) -> None:
-        if not await self._lease.try_acquire():
-            log.info("another process writes the record; this process takes over when the other one ends")
+        with suppress(StateUnavailable):  # then the lease's own task takes it when Redis is back
+            if not await self._lease.acquire():
+                log.info("another process writes the history; this process takes over when the other one ends")
         overtaken = False
         while overtaken or not self._wake.is_set():
             overtaken = False
@@ -260,5 +261,4 @@ async def recording(
         yield lambda: recorder.state
         await recorder.finish(task)
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cancel_and_wait(task)

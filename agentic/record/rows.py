@@ -33,6 +33,7 @@ from agentic.wire.entries import (
     ProfileNote,
     ReactionNote,
     ReplayNote,
+    RoomConclusion,
     RoomMessage,
     RoomNote,
     RoomWords,
@@ -184,14 +185,15 @@ CONSENT = Insert(
 )
 UNASKED = Insert("unasked", UnaskedNote)
 
+_ROOM = (
+    "conversation_id topic details policy format rules members left_members sides ledger status why turns turn_number"
+    " changed_at"
+)
 # `opened_by` isn't updated: a later note must not restore a person who was forgotten.
 ROOM = Insert(
     "rooms",
-    "thread_id channel_id guild_id conversation_id topic policy members left_members status why turns turn_number"
-    " opened_by opened_at changed_at",
-    "(thread_id) DO UPDATE SET"
-    f" {_replace('conversation_id topic policy members left_members status why turns turn_number changed_at')}"
-    " WHERE excluded.changed_at >= rooms.changed_at",
+    f"thread_id channel_id guild_id opened_by opened_at {_ROOM}",
+    f"(thread_id) DO UPDATE SET {_replace(_ROOM)} WHERE excluded.changed_at >= rooms.changed_at",
 )
 # A room that is resumed continues its conversation. An end that is newer than the note stays: notes may come late.
 CONTINUED = "UPDATE conversations SET ended_at = NULL, ended_because = NULL WHERE id = ? AND ended_at < ?"
@@ -213,8 +215,15 @@ CONTEST = Insert(
 )
 OLD_CONTENDERS = "DELETE FROM contenders WHERE contest_id = ? AND ? >= (SELECT at FROM contests WHERE id = contest_id)"
 CONTENDER = (
-    "INSERT INTO contenders (contest_id, agent, model, votes)"
-    " SELECT ?1, ?2, ?3, ?4 WHERE ?5 = (SELECT at FROM contests WHERE id = ?1) ON CONFLICT DO NOTHING"
+    "INSERT INTO contenders (contest_id, agent, model, votes, side, score, moved)"
+    " SELECT ?1, ?2, ?3, ?4, ?6, ?7, ?8 WHERE ?5 = (SELECT at FROM contests WHERE id = ?1) ON CONFLICT DO NOTHING"
+)
+_CONCLUSION = "channel_id guild_id topic card arguments agreed unsettled judge verdict message_ids people closed_at at"
+# Once for each end: a process that takes over may note it again, with less.
+CONCLUSION = Insert(
+    "room_conclusions",
+    f"thread_id {_CONCLUSION}",
+    f"(thread_id) DO UPDATE SET {_replace(_CONCLUSION)} WHERE excluded.closed_at > room_conclusions.closed_at",
 )
 UNDONE_BY = {REACTION.sql: NO_REACTION, NO_REACTION: REACTION.sql, CONVERSATION.sql: CONTINUED, WORDS.sql: SEARCH}
 
@@ -332,8 +341,13 @@ def profile_statements(note: ProfileNote) -> list[Statement]:
 
 def room_statements(note: RoomNote) -> list[Statement]:
     continued = [(note.conversation_id, note.changed_at)] if note.status == "active" else []
-    members, left = json.dumps(note.members), json.dumps(note.left)
-    return [ROOM.of(note, members=members, left_members=left), (CONTINUED, continued)]
+    lists = {name: json.dumps(getattr(note, name), ensure_ascii=False) for name in ("members", "sides", "ledger")}
+    return [ROOM.of(note, **lists, left_members=json.dumps(note.left)), (CONTINUED, continued)]
+
+
+def conclusion_statements(note: RoomConclusion) -> list[Statement]:
+    lists = ("arguments", "agreed", "unsettled", "message_ids", "people")
+    return [CONCLUSION.of(note, **{name: json.dumps(getattr(note, name), ensure_ascii=False) for name in lists})]
 
 
 def room_words_statements(words: RoomWords) -> list[Statement]:
@@ -342,7 +356,10 @@ def room_words_statements(words: RoomWords) -> list[Statement]:
 
 
 def contest_statements(note: ContestNote) -> list[Statement]:
-    rows = [(note.id, each.agent, each.model, each.votes, note.at) for each in note.contenders]
+    rows = [
+        (note.id, each.agent, each.model, each.votes, note.at, each.side, each.score, each.moved)
+        for each in note.contenders
+    ]
     return [CONTEST.of(note), (OLD_CONTENDERS, [(note.id, note.at)]), (CONTENDER, rows)]
 
 
@@ -352,6 +369,7 @@ STATEMENTS: Mapping[type, Insert | Callable[[Any], list[Statement]]] = {
     PostWords: post_statements,
     RoomWords: room_words_statements,
     RoomNote: room_statements,
+    RoomConclusion: conclusion_statements,
     ContestNote: contest_statements,
     ReactionNote: lambda note: [
         REACTION.of(note) if note.given else (NO_REACTION, [(note.message_id, note.user_id, note.emoji)])

@@ -27,7 +27,7 @@ from agentic.wire.entries import Entry
 
 GROUP = CONSUMER = "recorder"
 READ_SECONDS = 10.0
-LOOK_SECONDS = 5.0  # between two looks for new agents and streams
+LOOK_SECONDS = 2.0  # between two looks for new agents and streams
 AT_ONCE = 200  # entries of a stream
 WORDS_AT_ONCE = 20  # an entry of words may have megabytes
 MISSING = ("NOGROUP", "WRONGTYPE", "The XGROUP", "no such key")  # errors if the stream or our group doesn't exist

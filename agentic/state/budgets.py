@@ -1,8 +1,9 @@
 """Daily budgets with a reservation for each running turn, so that parallel calls cannot overspend; cost totals.
 
 Each kind of scope (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, and `idle` for background tasks) has a cap of
-its own, in whole millionths of a US dollar. A free turn is never refused. Scheduled turns stop before mentions do: the
-last CLOSING_SHARE of the daily and the channel's budget is for mentions and for one closing turn per conversation.
+its own, in whole millionths of a US dollar. So has `person:0`, which pays for the debates that members proposed. A free
+turn is never refused. Scheduled turns stop before mentions do: the last CLOSING_SHARE of the daily and the channel's
+budget is for mentions and for one closing turn per conversation.
 
 A turn reserves its estimated cost before the model is called (in the script that takes its limits), and is settled with
 its real cost when it ends. Until then the reservation is treated as spent. If it expires unsettled (its process was
@@ -14,6 +15,7 @@ sum, so every process obeys it immediately. While Redis is unavailable, a proces
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections import Counter
@@ -30,9 +32,11 @@ from agentic.state.record_stream import NOTES_KEPT, NOTES_SECONDS
 from agentic.state.turn_records import APPEND
 from agentic.text import finite_number
 from agentic.wire import keys
-from agentic.wire.connection import RedisConnection, Store
+from agentic.wire.connection import RedisConnection, StateUnavailable, Store
 from agentic.wire.entries import ReplayNote
 from agentic.wire.messages import TurnUsage
+
+log = logging.getLogger(__name__)
 
 Kind = Literal["mention", "opening", "joining", "round", "idle"]
 Verdict = Literal["ok", "closing", "budget", "agent_budget", "person_budget", "idle_budget", "too_often"]
@@ -50,6 +54,9 @@ CLOSING_SHARE = 0.05
 NOTICE_SHARE = 0.8
 MAX_RAISE = 25.0  # US dollars at a time, so that a typo can't cost more
 SCOPES = ("all", "agent", "channel", "person", "idle")
+COUNTS = ("calls", "input_tokens", "cached_tokens", "output_tokens", "cost_usd")  # of a replay
+MEMBERS = 0  # who pays for a debate that a member proposed, instead of a person's id
+MEMBERS_SCOPE = f"person:{MEMBERS}"
 RAISED = "raised:"  # field prefix: what an owner added to a scope's cap
 REFUSED: Mapping[str, Verdict] = {
     "all": "budget",
@@ -84,13 +91,13 @@ local function book(spent, sum, scopes, sign)
 end
 """
 RESERVE = f"""{BOOK}
-local function add_up(spent, holds, held, name, now, mixed)
-  local sums, live, again = {{}}, redis.call('HGETALL', holds), now + {READ_AGAIN_SECONDS}
+local function add_up(spent, reserved, held, name, now, mixed)
+  local sums, live, again = {{}}, redis.call('HGETALL', reserved), now + {READ_AGAIN_SECONDS}
   for i = 1, #live, 2 do
     local ends, its_sum, scopes = string.match(live[i + 1], '^(%S+) (%S+) (.+)$')
     if ends ~= 'booked' and tonumber(ends) <= now and live[i] ~= name then
       book(spent, its_sum, scopes, 1)
-      redis.call('HSET', holds, live[i], 'booked ' .. its_sum .. ' ' .. scopes)
+      redis.call('HSET', reserved, live[i], 'booked ' .. its_sum .. ' ' .. scopes)
     elseif ends ~= 'booked' then
       if tonumber(ends) > now then again = math.min(again, tonumber(ends)) end
       for scope in string.gmatch(scopes, '%S+') do sums[scope] = (sums[scope] or 0) + tonumber(its_sum) end
@@ -105,13 +112,14 @@ local function add_up(spent, holds, held, name, now, mixed)
 end
 local function reserve(spent, at)
   local now, till, name, sum, kind = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  local holds, held, amount = spent .. ':holds', spent .. ':held', tonumber(sum)
+  local reserved, held, amount = spent .. ':holds', spent .. ':held', tonumber(sum)
   local scopes, fields = {{}}, {{}}
   for i = at + 5, #ARGV, 2 do
     scopes[#scopes + 1] = ARGV[i]
     fields[#fields + 1], fields[#fields + 2] = ARGV[i], 'raised:' .. ARGV[i]
   end
-  local count, others, its = redis.call('HLEN', holds), redis.pcall('HMGET', held, '#', '@', '!', unpack(scopes)), {{}}
+  local count, its = redis.call('HLEN', reserved), {{}}
+  local others = redis.pcall('HMGET', held, '#', '@', '!', unpack(scopes))
   if others.err then -- no hash: another program wrote it
     redis.call('DEL', held)
     others = {{}}
@@ -119,10 +127,10 @@ local function reserve(spent, at)
   local till_then, mixed = tonumber(others[2] or '0') - now, tonumber(others[3] or '0')
   if count ~= tonumber(others[1] or '0') then mixed = now + {MIXED_SECONDS} end
   if mixed > now or others[1] and (count == 0 or till_then <= 0 or till_then > {READ_AGAIN_SECONDS}) then
-    add_up(spent, holds, held, name, now, mixed)
+    add_up(spent, reserved, held, name, now, mixed)
     others = redis.call('HMGET', held, '#', '@', '!', unpack(scopes))
   end
-  local before, ends, its_sum, its_scopes = count > 0 and redis.call('HGET', holds, name)
+  local before, ends, its_sum, its_scopes = count > 0 and redis.call('HGET', reserved, name)
   if before then
     ends, its_sum, its_scopes = string.match(before, '^(%S+) (%S+) (.+)$')
     for scope in string.gmatch(its_scopes, '%S+') do its[scope] = (its[scope] or 0) + tonumber(its_sum) end
@@ -143,15 +151,15 @@ local function reserve(spent, at)
     left[i] = cap and cap - total or false
   end
   if amount > 0 then
-    redis.call('HSET', holds, name, till .. ' ' .. sum .. ' ' .. table.concat(scopes, ' '))
-    redis.call('EXPIRE', holds, {BUDGET_SECONDS})
+    redis.call('HSET', reserved, name, till .. ' ' .. sum .. ' ' .. table.concat(scopes, ' '))
+    redis.call('EXPIRE', reserved, {BUDGET_SECONDS})
     if ends == 'booked' then
       book(spent, its_sum, its_scopes, -1)
     else
       for scope, reserved in pairs(its) do redis.call('HINCRBY', held, scope, -reserved) end
     end
     for _, scope in ipairs(scopes) do redis.call('HINCRBY', held, scope, sum) end
-    redis.call('HSET', held, '#', redis.call('HLEN', holds))
+    redis.call('HSET', held, '#', redis.call('HLEN', reserved))
     redis.call('HSETNX', held, '@', string.format('%.3f', now + {READ_AGAIN_SECONDS}))
     redis.call('EXPIRE', held, {BUDGET_SECONDS})
   end
@@ -165,14 +173,14 @@ MORE = f"{RESERVE} local verdict, left = reserve(KEYS[1], 1) return {{verdict, u
 # cap.
 SPEND = f"""{BOOK}
 local sum, scopes, caps, name = string.match(ARGV[#ARGV], '^(%d+)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
-local spent, holds, held, near = KEYS[3], KEYS[3] .. ':holds', KEYS[3] .. ':held', {{}}
-local reservation = redis.call('HGET', holds, name)
+local spent, reserved, held, near = KEYS[3], KEYS[3] .. ':holds', KEYS[3] .. ':held', {{}}
+local reservation = redis.call('HGET', reserved, name)
 if reservation then
   local ends, its_sum
   ends, its_sum, scopes = string.match(reservation, '^(%S+) (%S+) (.+)$')
   if ends == 'booked' then book(spent, its_sum, scopes, -1) end
-  redis.call('HDEL', holds, name)
-  if redis.call('EXISTS', holds) == 0 then
+  redis.call('HDEL', reserved, name)
+  if redis.call('EXISTS', reserved) == 0 then
     redis.call('DEL', held)
   elseif redis.call('TYPE', held).ok == 'hash' then
     redis.call('HINCRBY', held, '#', -1)
@@ -221,12 +229,13 @@ class Caps:
     agent: float | None = None
     channel: float | None = None
     person: float | None = None
+    members: float | None = None
     idle: float | None = None
     mentions: int = NO_LIMIT
 
     def of(self, scope: str) -> int | None:
         """Return a scope's cap in millionths."""
-        dollars: float | None = getattr(self, kind_of(scope))
+        dollars: float | None = getattr(self, "members" if scope == MEMBERS_SCOPE else kind_of(scope))
         return None if dollars is None else round(dollars * MICRO)
 
 
@@ -279,12 +288,17 @@ class BudgetUse:
     cap: float | None
     raised: float
 
+    @property
+    def is_nearly_used_up(self) -> bool:
+        """Whether only the part that is kept for mentions is left, or less."""
+        return self.cap is not None and self.spent + self.reserved >= self.cap * (1 - CLOSING_SHARE)
+
 
 class Budgets:
     """The budgets of all processes. `used_up`, `uses`, and `raise_cap` raise StateUnavailable."""
 
-    def __init__(self, link: RedisConnection, clock: Callable[[], float], caps: Caps) -> None:
-        self._link, self._clock, self.caps = link, clock, caps
+    def __init__(self, link: RedisConnection, caps: Caps) -> None:
+        self._link, self.caps = link, caps
         self.holds: dict[str, Reservation] = {}  # of this process's turns
         self._near: list[str] = []  # "scope cap"
 
@@ -324,7 +338,7 @@ class Budgets:
         """
         cap = self.caps.of(scope)
         if cap is None:
-            raise ValueError("there is no limit to raise")
+            raise ValueError("it has no limit to raise")
         if not 0 < dollars <= MAX_RAISE:
             raise ValueError(f"a raise is between 0 and {MAX_RAISE:.0f} US dollars")
         arguments = [scope, millionths(dollars), raise_id, BUDGET_SECONDS]
@@ -435,14 +449,15 @@ class ReplayCosts:
     They are charged to the daily budget and the agent's, as turns are, but to no channel or person. A replay reserves
     the most that it may cost and is settled with its real cost; an unsettled reservation is charged. The agent's day
     has their sum as `replay_cost`, part of `total_cost` and `ai_cost`, and the record has each as a ReplayNote. `clock`
-    gives unix seconds; dates are local, YYYY-MM-DD. All methods raise StateUnavailable.
+    gives unix seconds; dates are local, YYYY-MM-DD.
     """
 
     def __init__(self, link: RedisConnection, clock: Callable[[], float], budgets: Budgets) -> None:
         self._link, self._clock, self._budgets = link, clock, budgets
 
     async def reserve(self, agent: str, replay_id: str, date: str, dollars: float, seconds: float) -> Refusal | None:
-        """Reserve `dollars` for `seconds`. Returns the budget that is too small, or None."""
+        """Reserve `dollars` for `seconds`. Returns the budget that is too small, or None. Raises
+        StateUnavailable."""
         name, now = reservation_name(agent, replay_id), self._clock()
         reservation = Reservation(date, now + seconds, millionths(dollars), ("all", f"agent:{agent}"))
         # The owner asks for it, as for a mention, so the last of the daily budget may be spent.
@@ -450,13 +465,18 @@ class ReplayCosts:
         refused = REFUSED.get(verdict)
         return None if refused is None else "agent_budget" if refused == "agent_budget" else "budget"
 
-    async def settle(self, note: ReplayNote, usage: Usage | TurnUsage) -> None:
-        """Book what a replay that has reserved on the note's day has used, and record it."""
-        agent, date = note.agent, note.day
+    async def settle(self, agent: str, replay_id: str, date: str, usage: Usage, model: str) -> None:
+        """Book what a replay that has reserved on this day has used, and record it. If Redis is unavailable, the
+        reserved amount is charged."""
+        counts = {name: getattr(usage, name) for name in COUNTS}
+        note = ReplayNote(id=replay_id, at=self._clock(), day=date, agent=agent, model=model, **counts)
         charge = Charge(reservation_name(agent, note.id), date, millionths(note.cost_usd), ("all", f"agent:{agent}"))
         spent = {**cost_fields(usage), "replay_cost": note.cost_usd}
         costs = {field: amount for field, amount in spent.items() if amount}
         pairs = [part for pair in costs.items() for part in pair]
         places = [keys.COORDINATOR_RECORD, keys.cost(agent, date), keys.budget(date)]
         arguments = [charge.name, COST_SECONDS, note.to_json(), *pairs, self._budgets.charge_text(charge)]
-        self._budgets.settled(charge, await self._link.script(SETTLE_REPLAY, places, arguments))
+        try:
+            self._budgets.settled(charge, await self._link.script(SETTLE_REPLAY, places, arguments))
+        except StateUnavailable as away:
+            log.error("%s: could not charge the cost of %s: %s; its reserved amount is charged", agent, replay_id, away)

@@ -10,67 +10,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Literal
 
 from pydantic import TypeAdapter
 
 from agentic.state.former_conversations import divide
 from agentic.state.rooms import Room
+from agentic.state.talk import AgentReaction, PersonMessage, Talk, history_entry
 from agentic.wire.messages import HistoryEntry, Result
 from agentic.wire.reasons import EndReason
 
 Missed = Literal["absent", "timed_out"]
-# Reasons of turns that were dropped for a person's newer message, or whose model served other turns all the time.
-GAVE_WAY = ("overtaken", "busy")
+# Reasons of turns that were dropped for a person's newer message, because their question was deleted meanwhile, or
+# because their model served other turns all the time.
+GAVE_WAY = ("overtaken", "withdrawn", "busy")
 ON_REQUEST = "a person asked for it"
 END_REQUESTS_NEEDED = 2  # in a row, not counting skips
-MAX_HEARD = 5
-MAX_TOPIC_CHARACTERS = 200
+MAX_TO_ANSWER = 5  # messages of people in one turn
 MAX_EMOJI_CHARACTERS = 100  # Discord's custom emoji stay below 60
-MAX_ENTRY_CHARACTERS = 8_000
-MAX_LINE_CHARACTERS = 2_000  # of a URL, or a picture's prompt
 MAX_ROOM_HISTORY = 40  # messages; a room may be long, and its thread has the others
 MAX_HISTORY_CHARACTERS = 150_000  # far below the wire's limit of a megabyte
-
-
-@dataclass(frozen=True, slots=True)
-class AgentReaction:
-    emoji: str
-    agent: str
-
-
-@dataclass(frozen=True, slots=True)
-class AgentPost:
-    """An agent's message, with the agents' reactions to it. `answers`: id of the person's message that it answers."""
-
-    agent: str
-    text: str
-    message_id: int | None = None
-    reactions: tuple[AgentReaction, ...] = ()
-    answers: int | None = None
-
-
-@lru_cache(maxsize=256)  # each turn sends all earlier posts
-def _history_entry(post: AgentPost) -> HistoryEntry:
-    marks = " ".join(f"{reaction.emoji} ({reaction.agent})" for reaction in post.reactions)
-    text = f"{post.text}  [reactions: {marks}]" if marks else post.text
-    return HistoryEntry(agent=post.agent, text=text, message_id=post.message_id, answers_message_id=post.answers)
-
-
-@dataclass(frozen=True, slots=True)
-class PersonMessage:
-    """A person's message during the conversation. `after`: how many posts the conversation had by then. `names`: agents
-    that it names. `calls`: it calls an agent, which answers outside the conversation. `called`: room members that it
-    calls; each answers with its next turn."""
-
-    message_id: int
-    text: str = ""
-    names: tuple[str, ...] = ()
-    replied_to: str | None = None
-    calls: bool = False
-    after: int = 0
-    called: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +61,13 @@ class SpeakerQueue:
 
     pending: tuple[str, ...] = ()  # agents still to speak in this round
     asking: str | None = None  # instruction id of the open turn, the first pending agent's
+    answering: tuple[int, ...] = ()  # ids of people's messages that the open turn must answer, oldest first
     joining: int | None = None  # of a reactive round: id of the person's message that it joins
     single: bool = False  # one turn that an owner asked for, not a conversation
     requested: str | None = None  # agent that an owner wants to speak next
     granted: bool = False  # an owner asked for the turn of the first in `pending`
+    is_extra: bool = False  # in a room: that turn comes on top of the member's own turns
+    hurried: bool = False  # a person wants the next turn now
     called: tuple[str, ...] = ()  # in a room: members that people called; they speak next, one by one
     last_in_order: str | None = None  # the last agent whose turn no person had asked for
     named: str | None = None  # agent that the last turn named as the next
@@ -134,7 +97,10 @@ class SpeakerQueue:
             self,
             pending=_without(agent, self.pending),
             asking=None,
+            answering=(),
             granted=False,
+            is_extra=False,
+            hurried=False,
             last_in_order=self.last_in_order if self.granted else agent,
             named=None,
             named_by=None,
@@ -142,67 +108,17 @@ class SpeakerQueue:
 
     def emptied(self) -> SpeakerQueue:
         """Return the queue of a conversation that ended."""
-        return replace(self, pending=(), asking=None, requested=None, granted=False, called=())
-
-
-@dataclass(frozen=True, slots=True)
-class Talk:
-    """What was said, and hints for the next speaker."""
-
-    history: tuple[AgentPost, ...] = ()
-    heard: tuple[PersonMessage, ...] = ()  # people's newest messages, if the policy hears them
-    answered: int = 0  # id of a person's newest message that a turn has answered
-    topic: str | None = None
-    last_speaker: str | None = None
-    chosen_because: str | None = None  # why the first pending agent was chosen
-    suggested_topic: str | None = None  # for that agent, since nothing calls for anyone
-    perspective: str | None = None  # for the next speaker, since the conversation repeats itself
-    perspectives: int = 0  # turns with a perspective since the last new thought
-
-    @property
-    def must_answer(self) -> int | None:
-        """Return the id of the person's message that the next turn must answer."""
-        newest = self.heard[-1] if self.heard else None
-        return newest.message_id if newest and not newest.calls and newest.message_id > self.answered else None
-
-    def hear(self, message: PersonMessage) -> Talk:
-        """Add a person's message; a new one ends any repetition, an older one is ignored. If another process, or the
-        agent that it calls, reports a known message again, names and calls are added to it."""
-        if not self.heard or message.message_id > self.heard[-1].message_id:
-            return replace(self, heard=(*self.heard, message)[-MAX_HEARD:], perspective=None, perspectives=0)
-        known = next((each for each in self.heard if each.message_id == message.message_id), None)
-        if known is None:
-            return self
-        called = tuple(dict.fromkeys((*known.called, *message.called)))
-        calls = (known.calls or message.calls) and not called
-        if (calls, called) == (known.calls, known.called):
-            return self
-        names = tuple(dict.fromkeys((*known.names, *message.names)))
-        better = replace(known, text=known.text or message.text, names=names, calls=calls, called=called)
-        return replace(self, heard=tuple(better if each is known else each for each in self.heard))
-
-    def add_post(self, agent: str, result: Result, limit: int) -> Talk:
-        """Add the agent's post, and keep the newest `limit` posts (0: all)."""
-        post = AgentPost(agent, entry_text(result), result.message_id, answers=result.answers_message_id)
         return replace(
             self,
-            history=(*self.history, post)[-limit:],
-            answered=max(self.answered, self.must_answer or 0, result.answers_message_id or 0),
-            last_speaker=agent,
-            topic=self.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,
+            pending=(),
+            asking=None,
+            answering=(),
+            requested=None,
+            granted=False,
+            is_extra=False,
+            hurried=False,
+            called=(),
         )
-
-    def add_reaction(self, reaction: AgentReaction, message_id: int | None) -> Talk:
-        """Add a reaction to its post; without an id, which older agents don't send, to another agent's newest post.
-
-        Reactions to other messages, such as people's, are only in the agents' own transcripts.
-        """
-        for index in range(len(self.history) - 1, -1, -1):
-            post = self.history[index]
-            if post.message_id == message_id if message_id is not None else post.agent != reaction.agent:
-                changed = replace(post, reactions=(*post.reactions, reaction))
-                return replace(self, history=(*self.history[:index], changed, *self.history[index + 1 :]))
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +184,13 @@ class ConversationState:
     ended_because: EndReason | None = None
     touched_at: float = 0.0  # unix seconds of the last step
     queue: SpeakerQueue = SpeakerQueue()
-    talk: Talk = Talk()
+    talk: Talk = field(default_factory=Talk)
     counts: Counts = Counts()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing runs: only what people asked in a paused or closed room is kept."""
+        return self.room is not None and self.room.status != "active" and self.queue.asking is None
 
     @property
     def is_opened(self) -> bool:
@@ -294,6 +215,65 @@ class ConversationState:
         """Return how many agents of this round are not absent."""
         return len({*self.counts.spoke, *self.counts.skipped, *self.counts.unheard, *self.queue.pending})
 
+    @property
+    def heard(self) -> tuple[PersonMessage, ...]:
+        """Return people's messages that matter, oldest first: in a room, only messages that need an answer."""
+        return tuple(each for each in self.talk.heard if self.room is None or each.binds)
+
+    def to_answer(self, agent: str) -> tuple[int, ...]:
+        """Return the ids of people's messages that the agent's next turn must answer, oldest first. In a room, those
+        that are for the agent come before those for any member, and those beyond MAX_TO_ANSWER are left to others."""
+        if self.room is None:
+            return () if self.talk.must_answer is None else (self.talk.must_answer,)
+        own, anyones = list[int](), list[int]()
+        for message in self.talk.heard:
+            waits_for = message.waits_for(self.room.names)
+            if waits_for is not None and agent in (waits_for or (agent,)):
+                (own if waits_for else anyones).append(message.message_id)
+        return tuple(sorted([*own, *anyones][:MAX_TO_ANSWER]))
+
+    @property
+    def person_waits(self) -> bool:
+        """Whether the next turn must answer a person."""
+        if self.room is None:
+            return self.talk.must_answer is not None
+        if self.queue.speaker is not None:
+            return bool(self.to_answer(self.queue.speaker))
+        return any(each.waits_for(self.room.names) == () for each in self.talk.heard)
+
+    @property
+    def speaking(self) -> str | None:
+        """Return whose turn is under way."""
+        return self.queue.speaker if self.queue.asking is not None else None
+
+    @property
+    def next_speaker(self) -> str | None:
+        """Return who speaks next in a room, or after the turn under way; None if that isn't known yet, or if nobody
+        does."""
+        room, queue = self.room, self.queue
+        if room is None or room.closing_because is not None:
+            return None
+        if self.speaking is not None and room.turn_number + 1 >= room.turns and not queue.is_extra:
+            return None
+        waiting = queue.pending[1:] if queue.asking is not None else queue.pending
+        for agent in (queue.requested, *queue.called, *waiting):
+            if agent is not None and room.member(agent) is not None:
+                return agent
+        had = room.phase_turns
+        if self.speaking is not None and had is not None and not queue.is_extra:
+            room = room.model_copy(update={"phase_turns": (*had, self.speaking)})
+        due = room.due or room.names
+        if len(due) == 1 and room.due:
+            return due[0]
+        if room.guest is not None and self.policy in ("round-robin", "rounds"):
+            return next((agent for agent in due if agent != room.guest.name), None)
+        if self.policy != "round-robin":
+            return None
+        last = queue.last_in_order if self.speaking is None or queue.granted else self.speaking
+        place = room.names.index(last) + 1 if last in room.names else 0
+        order = (*room.names[place:], *room.names[:place])
+        return next((agent for agent in order if agent in due), None)
+
     # transitions
 
     def begin_round(self, order: tuple[str, ...]) -> ConversationState:
@@ -311,19 +291,21 @@ class ConversationState:
         )
 
     def hear(self, message: PersonMessage) -> ConversationState:
-        """Take in a person's message: agents that were silent may speak again. An older message is ignored."""
-        talk = self.talk.hear(message)
+        """Take in a person's message: agents that were silent may speak again. In a room, a message that binds nobody
+        changes nothing else."""
+        is_known = self.talk.known(message.message_id) is not None
+        talk = self.talk.hear(message) if self.room is None else self.talk.hear_in_room(message, self.room.names)
         if talk is self.talk:
             return self
-        is_known = any(each.message_id == message.message_id for each in self.talk.heard)
-        counts = self.counts if is_known else replace(self.counts, silent=(), end_streak=0)
+        is_idle = is_known or (self.room is not None and not message.binds)
+        counts = self.counts if is_idle else replace(self.counts, silent=(), end_streak=0)
         return replace(self, talk=talk, counts=counts)
 
     def request(self, agent: str | None) -> ConversationState:
         """Let the agent speak next, instead of an earlier request; None withdraws it."""
         return replace(self, queue=replace(self.queue, requested=agent))
 
-    def grant_request(self) -> ConversationState:
+    def grant_request(self, *, is_extra: bool = False) -> ConversationState:
         """Put the requested agent first in the round. If it has had its turn already, it gets another; if not, it gets
         its turn earlier."""
         queue, agent = self.queue, self.queue.requested
@@ -332,14 +314,17 @@ class ConversationState:
         pending = (agent, *_without(agent, queue.pending))
         return replace(
             self,
-            queue=replace(queue, pending=pending, requested=None, granted=True, waits_until=None),
+            queue=replace(queue, pending=pending, requested=None, granted=True, is_extra=is_extra, waits_until=None),
             talk=replace(self.talk, chosen_because=ON_REQUEST, suggested_topic=None),
             counts=self.counts.without(agent),
         )
 
     def begin_turn(self, instruction_id: str) -> ConversationState:
         """Begin the next turn. An open turn keeps its id after a restart: the agent may have its result already."""
-        return self if self.queue.asking else replace(self, queue=replace(self.queue, asking=instruction_id))
+        if self.queue.asking:
+            return self
+        answering = self.to_answer(self.queue.pending[0])
+        return replace(self, queue=replace(self.queue, asking=instruction_id, answering=answering))
 
     def take_turn(self, agent: str, result: Result) -> ConversationState:
         """Record an answer: a post, a reaction, both, or a skip. An empty answer is a skip, too."""
@@ -357,6 +342,11 @@ class ConversationState:
             emoji = result.emoji_reacted[:MAX_EMOJI_CHARACTERS]
             talk = talk.add_reaction(AgentReaction(emoji, agent), result.react_to_message_id)
         if is_post(result):
+            answered = result.answers_message_id or 0
+            if state.room is None:
+                talk = replace(talk, answered=max(talk.answered, talk.must_answer or 0, answered))
+            else:
+                talk = talk.add_answer(agent, {*self.queue.answering, answered})
             talk = talk.add_post(agent, result, MAX_ROOM_HISTORY if state.room else 0)
             counts = replace(counts, spoke=(*counts.spoke, agent), silent=())
         return replace(state, talk=talk, counts=counts)
@@ -389,7 +379,7 @@ class ConversationState:
         entries: list[HistoryEntry] = []
         room = MAX_HISTORY_CHARACTERS
         for post in reversed(self.talk.history):
-            entry = _history_entry(post)
+            entry = history_entry(post)
             room -= len(entry.text)
             if room < 0:
                 break
@@ -428,18 +418,6 @@ def is_post(result: Result) -> bool:
 
 def is_skip(result: Result) -> bool:
     return result.skipped or not (result.text or result.image_url or result.emoji_reacted)
-
-
-def entry_text(result: Result) -> str:
-    text = result.text or ""
-    if len(text) > MAX_ENTRY_CHARACTERS:
-        text = text[:MAX_ENTRY_CHARACTERS] + " […]"
-    if not result.image_url:
-        return text
-    prompt = " ".join((result.image_prompt or "").replace('"', "'").split())
-    url = result.image_url[:MAX_LINE_CHARACTERS]
-    picture = f'[posted image: "{prompt[:MAX_LINE_CHARACTERS]}" → {url}]'
-    return f"{text}\n{picture}" if text else picture
 
 
 def counts_of(result: Result) -> AgentCounts:

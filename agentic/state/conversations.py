@@ -14,12 +14,14 @@ from agentic.state.conversation_state import ConversationState
 from agentic.state.leases import FENCE
 from agentic.state.rooms import ROOM_SECONDS, WRITE_ROOM, Room, room_args, room_keys
 from agentic.state.schedule import ONLY_TEXT, hold_of
+from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import Store, or_default
 from agentic.wire.entries import StoredValue
 
 KEEP_SECONDS = 3600  # far longer than anything that would be resumed; a room's state lives as long as the room
 CHOICE_SECONDS = 86_400
+MAX_CHOICES = 200  # kept for each channel
 _EPOCH = keys.epoch(keys.COORDINATOR_OWNER)
 
 # KEYS: the channel's hold, the state, the coordinator's epoch; in a room also `room_keys`. ARGV: the hold, the state
@@ -58,7 +60,7 @@ class ConversationStore(Store):
         room: Room | None = None,
         hold: float = 0.0,
     ) -> bool:
-        """Store the state for an hour, a room's for 90 days together with the room; None if nothing runs in the room.
+        """Store the state for an hour, a room's for 90 days together with the room; None if there is nothing to keep.
         `hold`: seconds to hold the channel from now on, even if nobody holds it (0: store only if it is held).
 
         Returns False if another conversation holds the channel, or another process has led since `epoch` (0: no lease).
@@ -74,17 +76,22 @@ class ConversationStore(Store):
         """Delete the conversation, unless another one is stored there, or another process has led since `epoch`."""
         await self._link.script(DROP, [keys.conversation_state(channel_id), _EPOCH], [conversation_id, epoch])
 
-    async def read(self, channel_id: int) -> ConversationState | None:
-        """Return the channel's conversation; None if there is none, or it can't be read."""
-        return (await self.read_all([channel_id])).get(channel_id)
+    async def read(self, channel_id: int, *, at_rest: bool = False) -> ConversationState | None:
+        """Return the channel's conversation, `at_rest` also that of a room that doesn't run; None if there is none, or
+        it can't be read."""
+        return (await self.read_all([channel_id], at_rest=at_rest)).get(channel_id)
 
-    async def read_all(self, channel_ids: Sequence[int]) -> dict[int, ConversationState]:
+    async def read_all(self, channel_ids: Sequence[int], *, at_rest: bool = False) -> dict[int, ConversationState]:
         texts = await self._link.batch(
             lambda pipe: [pipe.hget(keys.conversation_state(channel_id), "state") for channel_id in channel_ids]
         )
         found = zip(channel_ids, texts, strict=True)
         states = {channel_id: read_state(str(text)) for channel_id, text in found if text is not None}
-        return {channel_id: state for channel_id, state in states.items() if state is not None}
+        return {
+            channel_id: state
+            for channel_id, state in states.items()
+            if state is not None and (at_rest or not state.is_at_rest)
+        }
 
     async def kept(self) -> list[ConversationState]:
         """Return all that did not end. Unreadable ones are logged, and expire."""
@@ -143,13 +150,32 @@ class SpeakerChoice(StoredValue):
 
 
 class SpeakerChoices(Store):
-    """The newest choice of each channel."""
+    """The newest choices of each channel."""
 
     @or_default(None, "the choice of a speaker is not stored")
     async def keep(self, choice: SpeakerChoice) -> None:
-        text = choice.model_dump_json()
-        await self._link.call(lambda redis: redis.set(keys.pulls(choice.channel_id), text, ex=CHOICE_SECONDS))
+        text, last, past = choice.model_dump_json(), keys.pulls(choice.channel_id), keys.past_pulls(choice.channel_id)
+        await self._link.batch(
+            lambda pipe: (
+                pipe.set(last, text, ex=CHOICE_SECONDS),
+                pipe.lpush(past, text),
+                pipe.ltrim(past, 0, MAX_CHOICES - 1),
+                pipe.expire(past, CHOICE_SECONDS),
+            )
+        )
 
     async def last(self, channel_id: int) -> SpeakerChoice | None:
         """Return the newest choice; None if there is none, or another version wrote it."""
         return SpeakerChoice.parse(await self._text(keys.pulls(channel_id)))
+
+    async def of_turn(self, turn: TurnRecord) -> SpeakerChoice | None:
+        """Return the choice that led to a turn; None if it wasn't made by scores, or isn't stored anymore."""
+        past, because = keys.past_pulls(turn.channel_id), turn.chosen_because
+        if because is None:
+            return None
+        for text in await self._link.call(lambda redis: redis.lrange(past, 0, -1)):  # the newest first
+            choice = SpeakerChoice.parse(text)
+            if choice is not None and choice.chosen == turn.agent and choice.at <= turn.at:
+                is_its_own = choice.conversation_id == turn.conversation_id
+                return choice if is_its_own and (choice.because or "").startswith(because) else None
+        return None

@@ -231,7 +231,7 @@ class ProactiveMessages(Store):
         self._unwritten[user_id] = refused
         await self._write_last_word(user_id)
 
-    @when_back("what people said about unprompted messages")
+    @when_back("people's wishes about unprompted messages")
     async def _write_last_word(self, user_id: int) -> None:
         refused, key = self._unwritten.get(user_id), keys.unwanted(user_id)
         if refused is None:  # written meanwhile

@@ -236,3 +236,11 @@ class Leadership:
 def this_process() -> str:
     """Return a name unique to this process among all machines."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+def describe_process(name: str | None) -> str:
+    """Return such as "process 1234 on vps" for a name of `this_process`, and any other name as it is."""
+    match (name or "").rsplit(":", 2):
+        case [host, number, _]:
+            return f"process {number} on {host}"
+    return name or "a process that has just ended"

@@ -24,6 +24,7 @@ from redis.asyncio.client import Pipeline
 from agentic.state.leases import RELEASE
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable, Store, or_default, when_back
+from agentic.wire.entries import StoredValue
 
 NOTICE_SECONDS = 30 * 86400
 PART_SECONDS = 86400  # far longer than any turn
@@ -31,6 +32,7 @@ MAX_CLAIMS = 10_000  # remembered by this process, of each kind
 MAX_POSTS = 1000  # a channel and kind
 INSTRUCTED_SECONDS = 7 * 86400
 WEBHOOK_SECONDS = 30 * 86400
+AVATAR_SECONDS = 90 * 86400  # after the last upload or new address
 REMEMBERED_INSTRUCTED = 5000  # by this process, in all channels
 REMEMBERED_UNWRITTEN = 1000  # webhook posts, while Redis is unavailable
 JOINING = " joining"
@@ -140,6 +142,29 @@ class InstructedPosts:
         own = {message: joining for (channel, message), joining in self._own.items() if channel == channel_id}
         found = (member.partition(" ") for member in await _read_members(self._link, keys.instructed(channel_id)))
         return {int(message): bool(joining) for message, _, joining in found if message.isdecimal()} | own
+
+
+class UploadedAvatar(StoredValue):
+    """An agent's picture that was uploaded to a channel. `digest`: of the file. `url` expires."""
+
+    digest: str
+    channel_id: int
+    message_id: int
+    url: str
+
+
+class UploadedAvatars(Store):
+    """The uploaded pictures, by agent. All methods raise StateUnavailable."""
+
+    async def read(self, agent: str) -> UploadedAvatar | None:
+        text = await self._link.call(lambda redis: redis.hget(keys.AVATARS, agent))
+        return None if text is None else UploadedAvatar.parse(str(text))
+
+    async def keep(self, agent: str, avatar: UploadedAvatar) -> None:
+        text = avatar.model_dump_json()
+        await self._link.batch(
+            lambda pipe: (pipe.hset(keys.AVATARS, agent, text), pipe.expire(keys.AVATARS, AVATAR_SECONDS))
+        )
 
 
 class WebhookPosts(Store):

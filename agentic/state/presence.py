@@ -102,6 +102,11 @@ class Presence(Store):
         """Whether a process writes the record now; None if Redis is unavailable."""
         return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))
 
+    @or_default(None, "it is unknown whether a coordinator runs")
+    async def coordinates(self) -> bool:
+        """Whether a process runs the coordinator now; None if Redis is unavailable."""
+        return bool(await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_OWNER)))
+
     @or_default(None, "presence ends by itself")
     async def clear(self, agent: str) -> None:
         await self._link.call(lambda redis: redis.delete(keys.ready(agent)))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from agentic.state.leases import FENCE, RELEASE
 from agentic.wire import keys
@@ -73,11 +74,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A planned conversation, at `at` (unix seconds). `done`: claimed or skipped. `added`: by an owner."""
+    """A planned conversation, at `at` (unix seconds). `done`: claimed or skipped. `added`: by an owner. `part`: that of
+    the active hours in which chance chose its time. `planned`: its first time, if an owner moved it."""
 
     at: float
     done: bool = False
     added: bool = False
+    part: tuple[float, float] | None = None
+    planned: float | None = None
 
 
 class ScheduleStore(Store):
@@ -136,7 +140,7 @@ class ScheduleStore(Store):
             raise ValueError("no agent could start")
         return str(await self._link.script(NEXT_STARTER, [keys.starter_queue(channel_id)], [STARTER_SECONDS, *fresh]))
 
-    @or_default(False, "there are no reactive rounds")
+    @or_default(False, "reactive rounds are off")
     async def take_reactive(self, channel_id: int, cooldown: float) -> bool:
         """Begin the channel's cooldown for reactive rounds (seconds; 0 for none). Returns False while it runs."""
         if cooldown <= 0:
@@ -169,15 +173,32 @@ def hold_of(holder: str, epoch: int) -> str:
 
 
 def _write_slots(slots: Sequence[Slot]) -> str:
-    return json.dumps([{"at": slot.at, "done": slot.done} | ({"added": True} if slot.added else {}) for slot in slots])
+    optional = ("added", "part", "planned")
+    return json.dumps(
+        [
+            {"at": slot.at, "done": slot.done, **{name: value for name in optional if (value := getattr(slot, name))}}
+            for slot in slots
+        ]
+    )
+
+
+def _read_slot(stored: Mapping[str, Any]) -> Slot:
+    part, planned = stored.get("part"), stored.get("planned")
+    return Slot(
+        float(stored["at"]),
+        bool(stored.get("done")),
+        bool(stored.get("added")),
+        part=(float(part[0]), float(part[1])) if part else None,
+        planned=None if planned is None else float(planned),
+    )
 
 
 def _read_slots(raw: str) -> list[Slot] | None:
     try:
-        slots = [Slot(float(slot["at"]), bool(slot.get("done")), bool(slot.get("added"))) for slot in json.loads(raw)]
+        slots = [_read_slot(slot) for slot in json.loads(raw)]
         if not all(math.isfinite(slot.at) for slot in slots):
             raise ValueError("no time")
         return slots
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         log.warning("the stored schedule can't be read (%s); making a new one", type(error).__name__)
         return None

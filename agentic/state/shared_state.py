@@ -15,10 +15,11 @@ from agentic.state.conversations import ConversationStore, SpeakerChoices
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.idle import IdleStates, ProactiveMessages
 from agentic.state.limits import Limits
-from agentic.state.posts import InstructedPosts, Notices, PostClaims, ReplayGuard
+from agentic.state.posts import InstructedPosts, Notices, PostClaims, ReplayGuard, UploadedAvatars
 from agentic.state.presence import BackoffStore, CommandOwner, Presence
+from agentic.state.proposals import Proposals
 from agentic.state.record_stream import RecordedAgents
-from agentic.state.rooms import Arenas, RoomMarks, RoomOpenings, RoomStore
+from agentic.state.rooms import Arenas, RoomMarks, RoomOpenings, RoomShares, RoomStore
 from agentic.state.schedule import ScheduleStore
 from agentic.state.silence import Silence
 from agentic.state.turns import Turns
@@ -39,7 +40,9 @@ class Coordination:
         self.rooms = RoomStore(link)
         self.room_marks = RoomMarks(link)
         self.room_openings = RoomOpenings(link)
+        self.room_shares = RoomShares(link)
         self.arenas = Arenas(link)
+        self.proposals = Proposals(link)
         self.idle = IdleStates(link)
 
 
@@ -60,6 +63,7 @@ class Posts:
         self.instructed = InstructedPosts(link)
         self.proactive = ProactiveMessages(link)
         self.claims = PostClaims(link)
+        self.avatars = UploadedAvatars(link)
         self.notices = Notices(link)
         self.replay_guard = ReplayGuard(link, clock)
 
@@ -79,7 +83,7 @@ class SharedState:
     ) -> None:
         self.link = link
         self.posts = Posts(link, clock)
-        self.limits = Limits(link, clock, Budgets(link, clock, caps or Caps()), silence)
+        self.limits = Limits(link, clock, Budgets(link, caps or Caps()), silence)
         self.turns = Turns(link, clock, self.limits, self.posts.instructed, holder)
         self.coordination = Coordination(link, clock)
         self.context = ContextState(link)

@@ -194,6 +194,11 @@ class Silenced:
     scope: Scope
     until: float
 
+    @property
+    def channel_id(self) -> int | None:
+        """Return the stopped channel or thread; None if it's a pause or a mute."""
+        return int(self.scope.subject) if self.scope.kind == "channel" else None
+
 
 @dataclass(frozen=True, slots=True)
 class SilenceOrder:

@@ -155,8 +155,8 @@ Checkpoint = Literal["closing", "under_way", "answer", "posted"]
 class Claim:
     """The outcome of claiming a turn.
 
-    `new`: take it. `open`: this process is taking it already. `left`: `holder`, which no longer acts for the agent,
-    began it; resume it from its checkpoints. `done`: `result` is the stored JSON.
+    `new`: take it. `open`: this process is taking it already. `left`: a process that no longer acts for the agent began
+    it; resume it from its checkpoints. `done`: `result` is the stored JSON.
 
     The checkpoints of a turn that was left: `event`, `answer`, `posted`, `closing`, and `under_way` (the costs with the
     call in progress).
@@ -164,7 +164,6 @@ class Claim:
 
     state: Literal["new", "open", "left", "done"]
     result: str | None = None
-    holder: str = ""
     event: str | None = None
     answer: str | None = None
     posted: str | None = None
@@ -257,20 +256,20 @@ class Turns(Store):
     async def _read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
         """Return the claim from the script's outcome (None: Redis is unavailable). This process's own knowledge comes
         first."""
-        key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), Claim("new", holder=self.holder)
+        key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), Claim("new")
         if outcome is not None:
-            state, result, holder, event, closing, answer, posted, under_way = outcome
+            state, result, _, event, closing, answer, posted, under_way = outcome
             if state == "done":
-                kept = Claim("done", result, holder or "")
+                kept = Claim("done", result)
             else:
-                kept = Claim("left", None, holder or "", event, answer, posted, closing, under_way)
+                kept = Claim("left", None, event, answer, posted, closing, under_way)
         ours = self._recall(key)
         if ours is not None and kept.state != "done":
             if ours.state == "done":
                 await self._write(key, cast(str, ours.result), lifetime)
             return ours
         if kept.state in ("new", "left"):
-            self._remember(key, lifetime, Claim("open", holder=self.holder))
+            self._remember(key, lifetime, Claim("open"))
         return kept
 
     def knows(self, agent: str, turn_id: str) -> bool:
@@ -348,7 +347,7 @@ class Turns(Store):
         if not all(math.isfinite(amount) for amount in costs.values()):
             raise ValueError("costs must be finite numbers")
         key, lifetime = keys.turn(agent, turn_id), self.lifetime(deadline)
-        self._remember(key, lifetime, Claim("done", result_json, self.holder))
+        self._remember(key, lifetime, Claim("done", result_json))
         now, charge = self._clock(), self._budgets.charge(agent, turn_id, date, costs.get("total_cost", 0.0))
         if record is not None:
             record = record.model_copy(update={"at": now, "day": charge.date})

@@ -29,7 +29,7 @@ from redis.exceptions import RedisError
 
 from agentic.process.tasks import run_until_one_ends, wait_at_most
 from agentic.wire import keys
-from agentic.wire.connection import CONNECT_TIMEOUT, RedisConnection, StateUnavailable, or_default
+from agentic.wire.connection import CONNECT_TIMEOUT, RedisConnection, StateUnavailable, cause, or_default
 from agentic.wire.messages import (
     DEFAULT_DEADLINE_SECONDS,
     Command,
@@ -246,7 +246,7 @@ class Bus:
                     failures = 0 if self.connected_since is not None else failures + 1
                     self._disconnected()
                     if not self._loss_said:
-                        log.warning("Redis is unavailable: %s: %s", type(error).__name__, error)
+                        log.warning("Redis is unavailable: %s", cause(error))
                     self._loss_said = True
                     pause = min(MAX_PAUSE, 0.1 * 2 ** min(failures, 10))
                     await asyncio.sleep(pause * self._rng.uniform(0.5, 1.0))

@@ -22,6 +22,8 @@ import asyncio
 import hashlib
 import logging
 import math
+import os
+import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -36,11 +38,12 @@ from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, InvalidResponse, NoScriptError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
+from agentic.process.tasks import cancel_and_wait
 from agentic.wire.pipe import CommandClient
 
 D = TypeVar("D")
@@ -63,7 +66,7 @@ SENTINEL_PORT = 26379
 # Errors of a server that answers but accepts no writes. In a script's error, the code is in the middle.
 REFUSALS = ("OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "MASTERDOWN ", "CLUSTERDOWN ")
 
-OUTAGES = (RedisConnectionError, RedisTimeoutError, OSError)
+OUTAGES = (RedisConnectionError, RedisTimeoutError, InvalidResponse, OSError)
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +88,11 @@ class RedisAddressError(Exception):
 
 
 class RedisStartError(Exception):
-    """The embedded Redis could not be started; the text says why and where its log is."""
+    """The embedded Redis could not be started, for this reason; `advice` is for the owner."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"{reason}. {advice[0].upper()}{advice[1:]}")
+        self.reason, self.advice = reason, advice
 
 
 class RedisConnection:
@@ -181,7 +188,7 @@ class RedisConnection:
             return await command(self.commands)
         except OUTAGES as error:
             self._note_away(error)
-            raise StateUnavailable(_cause(error), self._logged) from error
+            raise StateUnavailable(cause(error), self._logged) from error
         except ResponseError as error:
             if not _is_refusal(error):
                 raise
@@ -200,7 +207,7 @@ class RedisConnection:
         except (*OUTAGES, ResponseError) as error:
             if isinstance(error, ResponseError) and not _is_refusal(error):
                 raise
-            raise StateUnavailable(_cause(error), self._logged) from error
+            raise StateUnavailable(cause(error), self._logged) from error
 
     async def script(
         self, lua: str, keys: Sequence[str], args: Sequence[object] = (), *, seconds: float | None = None
@@ -246,7 +253,7 @@ class RedisConnection:
 
     def _note_away(self, error: Exception) -> None:
         """Let commands fail immediately until Redis answers."""
-        self._reason = _cause(error)
+        self._reason = cause(error)
         self.present.clear()
         if self._probe is None or self._probe.done():
             log.debug("Redis is unavailable (%s): commands fail until it answers", self._reason)
@@ -260,7 +267,7 @@ class RedisConnection:
             try:
                 await self.commands.ping()
             except Exception as error:  # the edge of the loop: without the probe the breaker would never close
-                self._reason = _cause(error)
+                self._reason = cause(error)
             else:
                 self.present.set()
                 log.debug("commands to Redis work again")
@@ -295,8 +302,25 @@ class Store:
         return {name: str(text) for name, text in zip(wanted, found, strict=True) if text is not None}
 
 
-def _cause(error: Exception) -> str:
-    return (str(error) or "no answer in time")[:200]
+def cause(error: BaseException) -> str:
+    """Return why Redis can't be used, in a few words for the owner and without the address."""
+    # redis-py wraps the system's error in a text that repeats the address.
+    reason = error.__context__ if isinstance(error.__context__, OSError) else error
+    match reason:
+        case AuthenticationError() if "HELLO" in str(reason) or "NOAUTH" in str(reason):
+            return "it needs a password, as in redis://:password@host:6379/0"
+        case AuthenticationError():
+            return "it rejects the password"
+        case InvalidResponse():
+            return "what answers there isn't Redis"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate can't be verified: {reason.verify_message}"
+        case ssl.SSLError():
+            not_tls = reason.reason == "WRONG_VERSION_NUMBER"
+            return "it doesn't use TLS, which rediss:// asks for" if not_tls else f"TLS failed ({reason.reason})"
+        case OSError(errno=int() as number, strerror=str() as words):
+            return (os.strerror(number) if number > 0 else words).lower()
+    return (str(reason).strip(" .") or "no answer in time")[:200]
 
 
 def _is_refusal(error: ResponseError) -> bool:
@@ -436,9 +460,7 @@ class _Sentinels(Sentinel):
                 except (RedisError, OSError) as error:
                     problem = error
         finally:
-            for task in asked:
-                task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
+            await cancel_and_wait(*asked)
         raise MasterNotFoundError(f"no Sentinel has a master {service_name!r} ({problem})")
 
     async def _master_by(self, sentinel: Redis, service_name: str) -> tuple[str, int]:

@@ -68,8 +68,8 @@ class CallRecord(Entry):
     """A turn's call of a model. `input_tokens` includes cached tokens, `output_tokens` reasoning.
 
     Kinds: `text`; `picture`; `gate`, a cheap model that decides whether to speak; `summary` of older messages;
-    `profile`, a person's topics; `card`, at the end of a room. In a resumed turn, the last call, "interrupted", has the
-    sums of the calls before the interruption.
+    `profile`, a person's topics; `card`, at the end of a room; `ledger`, a room's arguments; `judge`, a room's
+    verdict. In a resumed turn, the last call, "interrupted", has the sums of the calls before the interruption.
     """
 
     n: int  # its place in the turn, from 0
@@ -111,7 +111,8 @@ class CallWords(Entry):
     """The words of a call: the whole agentic.llm.types.Prompt, so that the call can be repeated, and the completion.
 
     `stable` and `cache` mark the part that a provider caches. `persona` is the persona's exact part of `system`, so
-    that a replay can replace it. `decision`: the parsed decision, if this call gave it.
+    that a replay can replace it. `reasoning` is what the provider returned of it. `decision`: the parsed decision, if
+    this call gave it.
 
     `quoted`: message id → author's id (None: an agent), for the messages in the prompt. For a person's words that
     aren't in a message, such as an agent's note about them, the key is minus the person's id.
@@ -131,6 +132,7 @@ class CallWords(Entry):
     prefill: str | None = None
     options: dict[str, Any] = {}  # the other fields of Prompt: schema, search, temperature, tools, rounds, labels, …
     completion: str = ""
+    reasoning: str = ""
     stop: str = ""
     tool_calls: tuple[dict[str, Any], ...] = ()  # name and arguments
     decision: dict[str, Any] | None = None
@@ -235,8 +237,12 @@ class RoomNote(Entry):
     guild_id: int | None = None
     conversation_id: str
     topic: str
+    details: str = ""  # the topic in full, if it is longer
     policy: str
+    format: str = "open"
     members: tuple[str, ...] = ()  # agents' keys
+    sides: dict[str, str] = Field(default_factory=dict)  # of members that have one
+    ledger: tuple[str, ...] = ()  # arguments made, one a line
     left: tuple[str, ...] = ()
     status: str
     why: str | None = None
@@ -245,14 +251,40 @@ class RoomNote(Entry):
     opened_by: int | None = None
     opened_at: float
     changed_at: float
+    rules: str = ""
+
+
+class RoomConclusion(Entry):
+    """What came of a room when it closed last. `card`: as it was posted in the thread, without the mark that hides it
+    from bots. `judge`: a bot's name or a model. It is made of the posts `message_ids`, and `people` wrote in the
+    thread, too. `closed_at` is the room's `changed_at`."""
+
+    thread_id: int
+    channel_id: int
+    guild_id: int | None = None
+    topic: str
+    card: str = ""
+    arguments: tuple[str, ...] = ()
+    agreed: tuple[str, ...] = ()
+    unsettled: tuple[str, ...] = ()
+    judge: str = ""
+    verdict: str = ""
+    message_ids: tuple[int, ...] = ()
+    people: tuple[int, ...] = ()
+    closed_at: float = 0.0
+    at: float
 
 
 class Contender(Entry):
-    """An agent in a contest, with people's `votes`."""
+    """An agent in a contest, with people's `votes`. In a room it may have a side, the judge's `score` from 0 to 10, and
+    the number of people who came over to it in the room's polls, less those who left it (`moved`)."""
 
     agent: str
     model: str = ""  # provider/model
     votes: int = 0
+    side: str = ""
+    score: float | None = None
+    moved: int | None = None
 
 
 class ContestNote(Entry):
@@ -280,12 +312,14 @@ class ReactionNote(Entry):
 
 class DeletionNote(Entry):
     """Messages that were deleted in the chat, whose words are deleted from the record, too. `whole`: the whole channel
-    or thread was deleted, with these and all other messages."""
+    or thread was deleted, with these and all other messages. `room`: a room was deleted, whose thread may still be
+    there; its turns stay with their costs."""
 
     channel_id: int
     message_ids: tuple[int, ...]
     at: float
     whole: bool = False
+    room: bool = False
 
 
 class ActionNote(Entry):
@@ -391,6 +425,7 @@ NOTES: dict[str, type[Entry]] = {
     "action": ActionNote,
     "replay": ReplayNote,
     "room": RoomNote,
+    "conclusion": RoomConclusion,
     "contest": ContestNote,
     "consent": ConsentNote,
 }

@@ -82,7 +82,7 @@ class HistoryEntry(WireMessage):
 
 class RoomBrief(WireMessage):
     """A turn's room. `turn_number`: of the post to make; an agent drops the turn if this isn't the room's number plus
-    one. `closing`: the room ends after this turn."""
+    one. `closing`: the room ends after this turn. From `format` on, only rooms with a format have these fields."""
 
     turn_number: _Amount
     turns: _Amount = 0  # the limit
@@ -92,6 +92,15 @@ class RoomBrief(WireMessage):
     names_next: bool = False  # this agent names the next speaker
     closing: bool = False
     goodbye_ends: bool = False  # a post that only says goodbye ends the room
+    details: str = ""  # the topic in full, if it is long
+    format: str = ""
+    format_rules: str = ""  # for this agent
+    side: str = ""  # this agent's: for, against, undecided, guest, moderator, or ""
+    sides: tuple[str, ...] = ()  # the members', in the same order
+    phase: str = ""
+    phase_task: str = ""  # what this agent should do now
+    phase_length: str = ""  # of its message
+    ledger: tuple[str, ...] = ()  # arguments made, one a line
 
 
 class Reflection(WireMessage):
@@ -117,7 +126,12 @@ class Reflection(WireMessage):
 class Instruction(VersionedMessage):
     """Coordinator → agent, on `agent:{name}:instructions`: take a turn."""
 
-    forgiven = frozenset({"topic", "requested", "room", "angle", "take_up", "chosen_because", "reflection", "guild_id"})
+    forgiven = frozenset(
+        {
+            *("topic", "requested", "room", "angle", "take_up", "questions", "chosen_because", "reflection"),
+            "guild_id",
+        }
+    )
 
     instruction_id: _Id
     action: str = "decide"
@@ -135,6 +149,7 @@ class Instruction(VersionedMessage):
     room: RoomBrief | None = None
     angle: str | None = None  # what to bring up if the conversation repeats itself or calls for nobody
     take_up: _Snowflake | None = None  # a person's message that this turn must answer
+    questions: tuple[_Snowflake, ...] = ()  # in a room: several such messages, the last of which is `take_up`
     chosen_because: str | None = None  # for people who ask why
     reflection: Reflection | None = None  # of the action "reflect"
     guild_id: _Snowflake | None = None  # of the channel's server, if the coordinator knows it
@@ -196,7 +211,10 @@ class MentionNotice(VersionedMessage):
 
 class PersonNotice(VersionedMessage):
     """Agent → coordinator, on `coordinator:activity`: a person wrote in a channel. Several processes may send the same
-    notice. `text`: the message's beginning. `calls`: it calls an agent, which answers anyway."""
+    notice. `text`: the message's beginning. `calls`: it calls an agent, which answers anyway. `asks`: it asks
+    something, or people reacted to it."""
+
+    forgiven = frozenset({"asks"})
 
     channel_id: _Snowflake
     message_id: _Snowflake
@@ -205,6 +223,7 @@ class PersonNotice(VersionedMessage):
     replied_to: str | None = None  # agent that it replies to
     calls: bool = False
     called: tuple[str, ...] = ()  # agents that it mentions or replies to
+    asks: bool = False
     at: float = 0.0  # unix seconds
 
 
@@ -225,7 +244,7 @@ class RoomNotice(VersionedMessage):
 class RoomOrder(WireMessage):
     """The part of a Command that is about a room. `room`, for `room-open`, is the whole Room as JSON."""
 
-    forgiven = frozenset({"turns", "message_id", "gone"})
+    forgiven = frozenset({"turns", "message_id", "gone", "ledger", "deleted"})
 
     room: str | None = None
     reason: str | None = None  # of `room-pause`: archived, locked, deleted, no_access, asked
@@ -233,6 +252,8 @@ class RoomOrder(WireMessage):
     member: str | None = None  # of `room-add`: the RoomMember as JSON
     message_id: _Snowflake | None = None  # of `room-next`: a person's message that calls the member
     gone: tuple[str, ...] = ()  # of `room-resume`, `room-remove`: members whose personas were deleted
+    ledger: tuple[str, ...] = ()  # of `room-ledger`: the arguments made so far
+    deleted: tuple[_Snowflake, ...] = ()  # of `room-withdraw`: messages that were deleted
 
 
 class Command(VersionedMessage):
@@ -269,7 +290,8 @@ class SilenceNotice(VersionedMessage):
 
 
 class TurnNotice(VersionedMessage):
-    """To observers, on `coordinator:turns`: an agent's turn began or ended. The notice of its end may be lost."""
+    """To observers, on `coordinator:turns`: an agent's turn began or ended. The notice of its end may be lost. With
+    `ahead`, a turn that began waits for a busy model: so many calls are ahead of it, or none any more."""
 
     agent_name: str
     turn_id: str
@@ -277,6 +299,7 @@ class TurnNotice(VersionedMessage):
     state: str  # began, ended; an open set
     at: float  # unix seconds
     conversation_id: str | None = None
+    ahead: int | None = None
 
 
 class LiveOptionNotice(VersionedMessage):

@@ -18,7 +18,7 @@ from redis.asyncio.connection import ConnectionPool
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.client import NEVER_DECODE
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import InvalidResponse, ReadOnlyError, RedisError
+from redis.exceptions import InvalidResponse, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 _NOTHING = object()  # hiredis has no complete reply
@@ -45,10 +45,13 @@ class RedisSocket(asyncio.Protocol):
         self._reader: Any = None
 
     async def open(self) -> None:
-        """Connect and log in. Raises RedisError, OSError."""
+        """Connect and log in. Raises RedisConnectionError, InvalidResponse, RedisTimeoutError, OSError."""
         connection = self._pool.make_connection()  # type: ignore[no-untyped-call]
         try:
             await connection.connect()
+        except ResponseError as error:  # such as a database that the server doesn't have
+            await connection.disconnect(nowait=True)
+            raise RedisConnectionError(str(error)) from error
         except BaseException:
             await connection.disconnect(nowait=True)
             raise

@@ -20,7 +20,7 @@ REASONS: Mapping[str, str] = {
     "daily_limit": "the bot's turns for today are used up, or the rest are reserved for people",
     "budget": "today's budget for all bots or for the channel is used up, or nearly so",
     "agent_budget": "the bot's budget for today is used up",
-    "person_budget": "the person's daily budget is used up",
+    "person_budget": "the daily budget of the person, or of the debates that members propose, is used up",
     "idle_budget": "the share of today's budget for background tasks is used up",
     "too_often": "the person mentioned bots too often in the last minute",
     "benched": "the AI provider rejected the bot's requests three times in a row, so the bot is taking a break",
@@ -39,7 +39,7 @@ REASONS: Mapping[str, str] = {
     "model_failed": "the model or its provider failed",
     "session_lost": "the coding agent's session was lost",
     "refused": "the model declined to answer",
-    "unreadable": "the model's answer couldn't be read",
+    "unreadable": "the model's answer couldn't be read, or repeated a message",
     "picture_failed": "the bot only wanted to post a picture, and it couldn't be made",
     "reaction_failed": "the bot only wanted to react, and Discord didn't accept the reaction",
     "stopped": "someone stopped the bots in the channel, or paused all of them",
@@ -69,6 +69,7 @@ EndReason = Literal[
     "repeating",  # in spite of new angles
     "nobody_named",  # by the person who moderates
     # of rooms
+    "person_budget",  # nor of the person who opened it, or of proposed debates
     "turn_limit",
     "too_few_left",
     "goodbye",
@@ -93,6 +94,7 @@ ENDINGS: Mapping[EndReason, str] = {
     "too_old": "it was too old to resume",
     "repeating": "the bots repeated themselves",
     "nobody_named": "nobody said who speaks next",
+    "person_budget": "the daily budget of the person who opened it, or of proposed debates, is used up",
     "turn_limit": "it used all of its turns",
     "too_few_left": "fewer than two members are left",
     "goodbye": "a member said goodbye",

@@ -24,6 +24,7 @@ Redis 7.0 read, and `written_by` names the last server. If a binary can't open t
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import importlib.util
@@ -53,9 +54,7 @@ MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 to 108
 START_SECONDS = 60.0  # a long append-only file loads slowly
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.02
-NO_SERVER = (
-    "no Redis server found: install one (apt install redis-server, brew install redis, or Valkey), or set REDIS_URL"
-)
+INSTALL = "install one (apt install redis-server, brew install redis, or Valkey), or set REDIS_URL"
 
 log = logging.getLogger(__name__)
 
@@ -196,7 +195,9 @@ class EmbeddedServer:
                 await self.leave()
                 raise
         except OSError as error:
-            raise RedisStartError(f"no embedded Redis can run under {self._data_dir}: {error}") from error
+            reason = f"no embedded Redis can run under {self._data_dir}: {error.strerror or error}"
+            fix = "free some space" if error.errno == errno.ENOSPC else "correct DATA_DIR or its permissions"
+            raise RedisStartError(reason, f"{fix}, or set REDIS_URL") from error
         log.debug("embedded Redis %s on %s", "started" if started else "joined", self.socket)
         return self
 
@@ -249,12 +250,13 @@ class EmbeddedServer:
                 try:
                     binary = await anext(binaries, None)
                     if binary is None:
-                        raise RedisStartError(self._explain(refusals))
+                        raise self._error_of(refusals)
                     self._spawn(binary.path, lock)
                 finally:
                     os.close(lock)  # the server has it now
             if loop.time() > give_up:
-                raise RedisStartError(f"the embedded Redis doesn't answer on {self.socket}")
+                reason = f"the embedded Redis doesn't answer on {self.socket}"
+                raise RedisStartError(reason, f"read {self._folder / 'redis.log'}, or set REDIS_URL")
             await asyncio.sleep(POLL_SECONDS)
         if binary is not None:
             await self._note_start(binary, refusals)
@@ -321,15 +323,15 @@ class EmbeddedServer:
             return {}
         return writer if isinstance(writer, dict) else {}
 
-    def _explain(self, refusals: list[str]) -> str:
+    def _error_of(self, refusals: list[str]) -> RedisStartError:
         if not refusals:
-            return NO_SERVER
+            return RedisStartError("no Redis server found", INSTALL)
+        reason = f"no Redis server can open {self._folder} ({'; '.join(refusals)}; see redis.log there)"
+        if os.strerror(errno.ENOSPC) in reason:
+            return RedisStartError(f"no space left for {self._folder}", "free some space and start again")
         writer = self._read_writer().get("server")
-        install = f"Install {writer}, which wrote the data" if writer else "Install another Redis server"
-        return (
-            f"no Redis server can open {self._folder} ({'; '.join(refusals)}; see redis.log there). "
-            f"{install}, or set REDIS_URL"
-        )
+        install = f"install {writer}, which wrote the data" if writer else "install another Redis server"
+        return RedisStartError(reason, f"{install}, or set REDIS_URL")
 
     def _last_log_line(self) -> str:
         try:
@@ -378,7 +380,8 @@ class EmbeddedServer:
             if _is_usable(socket):
                 record.write_text(f"{socket}\n")
                 return socket
-        raise RedisStartError(f"no folder for a private socket; tried {', '.join(map(str, places))}")
+        reason = f"no folder for a private socket; tried {', '.join(map(str, places))}"
+        raise RedisStartError(reason, "set XDG_RUNTIME_DIR to a folder of your own with a short path, or set REDIS_URL")
 
 
 def _is_usable(socket: Path) -> bool:

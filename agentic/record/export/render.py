@@ -26,18 +26,34 @@ import aiosqlite
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
+from agentic.formats import DEFAULT_FORMAT
 from agentic.record.database import connect
-from agentic.record.export.story import GREY, Look, Message, Story, emoji_name, messages_of, read_story
+from agentic.record.export.story import (
+    GREY,
+    Look,
+    Message,
+    Progress,
+    RoomFacts,
+    Story,
+    emoji_name,
+    messages_of,
+    read_story,
+)
 from agentic.record.queries.posts import (
     Conversation,
     Picture,
+    conclusion_of,
+    has_room_up_to,
     messages_of_room,
+    models_in_room,
     posts_of_channel,
     room_of,
+    votes_in_room,
 )
 from agentic.record.queries.turns import turns_of_channel
 
 MAX_TITLE = 60  # of a file's name
+LOOKS, LOOK_SECONDS = 24, 0.25  # how often to look into the record, which is some seconds behind
 
 _CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -82,17 +98,25 @@ class Exported:
     text: str
 
 
-async def room_page(record_file: Path, thread_id: int, kind: str = "html", look: Look | None = None) -> Exported | None:
+async def room_page(
+    record_file: Path, thread_id: int, kind: str = "html", look: Look | None = None, upto: Progress | None = None
+) -> Exported | None:
     """Export a room as `html`, `md`, or `json` from the record's file; None if the file doesn't have the room.
 
     Raises RecordError, sqlite3.Error.
     """
     async with connect(record_file) as db:
-        return await export_room(db, thread_id, kind, look or Look())
+        return await export_room(db, thread_id, kind, look or Look(), upto)
 
 
-async def export_room(db: aiosqlite.Connection, thread_id: int, kind: str, look: Look) -> Exported | None:
-    """Export a room like `room_page`, from an open record."""
+async def export_room(
+    db: aiosqlite.Connection, thread_id: int, kind: str, look: Look, upto: Progress | None = None
+) -> Exported | None:
+    """Export a room like `room_page`, from an open record. Wait a little until the record has the room `upto` there."""
+    for _ in range(LOOKS if upto is not None else 0):  # something may be lost on its way to the record
+        if upto is None or await has_room_up_to(db, thread_id, upto.turn, upto.closed_at):
+            break
+        await asyncio.sleep(LOOK_SECONDS)
     return await _render("room", await read_room_story(db, thread_id, look), kind)
 
 
@@ -143,7 +167,7 @@ async def read_room_story(db: aiosqlite.Connection, thread_id: int, look: Look) 
     conversation = Conversation(
         id=room.conversation_id,
         channel_id=room.channel_id,
-        theme="room",
+        theme="room" if room.format == DEFAULT_FORMAT else room.format,
         topic=room.topic,
         policy=room.policy,
         started_at=room.opened_at,
@@ -153,7 +177,15 @@ async def read_room_story(db: aiosqlite.Connection, thread_id: int, look: Look) 
         messages=room.posts,
         cost_usd=room.cost_usd,
     )
-    return Story(conversation, look, began, tuple(messages), speakers)
+    facts = RoomFacts(
+        room.details,
+        room.rules,
+        room.sides,
+        await models_in_room(db, thread_id),
+        await votes_in_room(db, thread_id, look.bots),
+        await conclusion_of(db, thread_id),
+    )
+    return Story(conversation, look, began, tuple(messages), speakers, facts)
 
 
 def as_html(story: Story) -> str:
@@ -162,8 +194,9 @@ def as_html(story: Story) -> str:
         {
             "name": story.look.name(agent),
             "initial": story.look.name(agent)[:1].upper() or "?",
-            "colour": f"#{story.look.colours.get(agent, GREY) & 0xFFFFFF:06x}",
+            "color": f"#{story.look.colors.get(agent, GREY) & 0xFFFFFF:06x}",
             "messages": sum(message.agent == agent for message in story.messages),
+            "about": story.room.about(agent) if story.room is not None else "",
         }
         for agent in story.agents
     ]
@@ -173,6 +206,8 @@ def as_html(story: Story) -> str:
         agents=agents,
         place={agent: number for number, agent in enumerate(story.agents)},
         body=lambda message: to_html(message.text, story.look),
+        details=to_html(story.room.details, story.look) if story.room is not None and story.room.details else "",
+        card=to_html(story.room.card, story.look) if story.room is not None and story.room.card else "",
         source=data_address,
     )
 
@@ -192,21 +227,37 @@ def as_markdown(story: Story) -> str:
     names = ", ".join(_plain(look.name(agent)) for agent in story.agents)
     head = f"*{_plain(conversation.theme)}, {story.began:%Y-%m-%d %H:%M %Z}, {names}*"
     cost = [f"Cost: ${conversation.cost_usd:.4f}"] if look.costs else []
-    parts = [f"# {_plain(story.title)}", head, *cost, *(_message_markdown(story, each) for each in story.messages)]
+    parts = [f"# {_plain(story.title)}", head, *cost]
+    if story.room is not None:
+        members = [
+            f"- **{_plain(story.look.name(each))}**: {_plain(story.room.about(each))}"
+            for each in story.agents
+            if story.room.about(each)
+        ]
+        parts += [_quoted(story.room.details, look)] if story.room.details else []
+        parts += [f"Rules: {_plain(story.room.rules)}"] if story.room.rules else []
+        parts += ["\n".join(members)] if members else []
+    parts += [_message_markdown(story, each) for each in story.messages]
+    if story.room is not None and story.room.card:
+        parts += ["## The closing card", _quoted(story.room.card, story.look)]
     return "\n\n".join(parts) + "\n"
 
 
 def _message_markdown(story: Story, message: Message) -> str:
     """Render a message with names instead of ids, without HTML, and with links only to http and https."""
     lines = [f"**{_plain(story.look.name(message.agent))}** {message.at:%H:%M}", ""]
-    pieces = _CODE.split(message.text)
-    for n in range(0, len(pieces), 2):  # the pieces outside of code
-        named = _NAMED.sub(lambda match: name_of(match, story.look), pieces[n])
-        pieces[n] = _OTHER_SCHEME.sub(r"]\\(", named.replace("<", "&lt;"))
-    lines += [f"> {line}".rstrip() for line in "".join(pieces).split("\n")]
+    lines += [_quoted(message.text, story.look)]
     lines += [">", f"> ![picture]({data_address(message.picture)})"] if message.picture else []
     given = "  ".join(f"{_plain(each.emoji)} {each.count}" for each in message.reactions)
     return "\n".join([*lines, *(["", given] if given else [])])
+
+
+def _quoted(text: str, look: Look) -> str:
+    pieces = _CODE.split(text)
+    for n in range(0, len(pieces), 2):  # the pieces outside of code
+        named = _NAMED.sub(lambda match: name_of(match, look), pieces[n])
+        pieces[n] = _OTHER_SCHEME.sub(r"]\\(", named.replace("<", "&lt;"))
+    return "\n".join(f"> {line}".rstrip() for line in "".join(pieces).split("\n"))
 
 
 def _plain(text: str) -> str:
@@ -225,6 +276,17 @@ def as_json(story: Story) -> str:
         "agents": [{"agent": agent, "name": look.name(agent)} for agent in story.agents if agent not in people],
         "messages": [_message_json(story, message) for message in story.messages],
     }
+    if story.room is not None:
+        told = {"card", "arguments", "agreed", "unsettled", "judge", "verdict", "closed_at"}
+        ending = story.room.conclusion
+        whole |= {
+            "details": story.room.details,
+            "rules": story.room.rules,
+            "sides": dict(story.room.sides),
+            "models": {agent: list(models) for agent, models in story.room.models.items()},
+            "votes": dict(story.room.votes),
+            "conclusion": ending.model_dump(include=told) if ending is not None else None,
+        }
     return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
 
 

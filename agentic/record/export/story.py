@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
@@ -12,6 +12,9 @@ import aiosqlite
 
 from agentic.record.queries.posts import Conversation, Picture, Post, conversation_of, picture_of, posts_of_conversation
 from agentic.record.queries.turns import Turn, turns_of_conversation
+from agentic.state.rooms import Marks, Room, has_card
+from agentic.text import counted
+from agentic.wire.entries import RoomConclusion
 
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 GREY = 0x8E8E93
@@ -22,14 +25,16 @@ _CUSTOM_EMOJI = re.compile(r"<?a?:?(\w+):\d+>?")
 @dataclass(frozen=True, slots=True)
 class Look:
     """The names and colors (0xRRGGBB) of agents, and known names of people and channels by their Discord ids. Times
-    are shown in `zone`. `costs`: whether to show costs."""
+    are shown in `zone`. `costs`: whether to show costs. `bots`: ids of the agents' accounts, whose reactions are no
+    votes."""
 
     names: Mapping[str, str] = field(default_factory=dict)
-    colours: Mapping[str, int] = field(default_factory=dict)
+    colors: Mapping[str, int] = field(default_factory=dict)
     people: Mapping[int, str] = field(default_factory=dict)
     channels: Mapping[int, str] = field(default_factory=dict)
     zone: tzinfo = UTC
     costs: bool = False
+    bots: Collection[int] = ()
 
     def name(self, agent: str) -> str:
         return self.names.get(agent, agent)
@@ -60,15 +65,51 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class RoomFacts:
+    """What a room's page shows besides its messages. `details`: the topic in full, if it's longer. `votes` and `sides`
+    are by agent, and so are `models` (provider/model). `conclusion`: None until the room has closed."""
+
+    details: str = ""
+    rules: str = ""
+    sides: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    votes: Mapping[str, int] = field(default_factory=dict)
+    conclusion: RoomConclusion | None = None
+
+    def about(self, agent: str) -> str:
+        """Return an agent's side, models, and votes, such as "for, openai/gpt-6-luna, 2 votes"."""
+        votes = counted(self.votes[agent], "vote") if self.votes.get(agent) else ""
+        return ", ".join(filter(None, (self.sides.get(agent, ""), *self.models.get(agent, ()), votes)))
+
+    @property
+    def card(self) -> str:
+        """The closing card; "" without one."""
+        return self.conclusion.card if self.conclusion is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a room is: the number of its last turn, and when it closed, if its card was posted."""
+
+    turn: int
+    closed_at: float | None = None
+
+    @classmethod
+    def of(cls, room: Room, marks: Marks) -> Progress:
+        return cls(room.turn_number, room.changed_at if has_card(room, marks) else None)
+
+
+@dataclass(frozen=True, slots=True)
 class Story:
     """A conversation with its messages, in order. `agents`: who took part, in the order of their first message. In a
-    room that includes people, by their keys."""
+    room that includes people, by their keys. `room`: None outside of rooms."""
 
     conversation: Conversation
     look: Look
     began: datetime
     messages: tuple[Message, ...]
     agents: tuple[str, ...]
+    room: RoomFacts | None = None
 
     @property
     def title(self) -> str:

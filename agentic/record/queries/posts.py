@@ -9,13 +9,23 @@ import json
 import math
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
 import aiosqlite
 
-from agentic.wire.entries import ActionNote, ConversationNote, RoomMessage, RoomNote
+from agentic.formats import FORMATS
+from agentic.state.rooms import VOTE
+from agentic.wire.entries import (
+    ActionNote,
+    Contender,
+    ContestNote,
+    ConversationNote,
+    RoomConclusion,
+    RoomMessage,
+    RoomNote,
+)
 
 T = TypeVar("T")
 # The time of a page's last item, and its `seq` or id, which orders items of the same time.
@@ -186,15 +196,23 @@ async def _read_posts(db: aiosqlite.Connection, table: str, condition: str, *val
     return tuple(replace(post, reactions=tuple(given[post.message_id])) for post in posts)
 
 
+async def read_names(
+    db: aiosqlite.Connection, channels: Iterable[int], people: Iterable[int]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Return the topics of those channels that are rooms, and the names under which those people wrote last."""
+    query = "SELECT thread_id, topic FROM rooms WHERE thread_id IN (SELECT value FROM json_each(?))"
+    topics: dict[int, str] = dict(await rows(db, query, json.dumps(list(channels))))  # type: ignore[arg-type]
+    query = """SELECT value, COALESCE(
+            (SELECT name FROM message_log WHERE author_id = value ORDER BY message_id DESC LIMIT 1),
+            (SELECT name FROM room_messages WHERE author_id = value ORDER BY message_id DESC LIMIT 1))
+        FROM json_each(?)"""
+    names = {person: name for person, name in await rows(db, query, json.dumps(list(people))) if name}
+    return topics, names
+
+
 async def picture_of(db: aiosqlite.Connection, message_id: int) -> Picture | None:
     row = await first(db, "SELECT data, media_type FROM pictures WHERE message_id = ?", message_id)
     return Picture(*row) if row else None
-
-
-async def turn_of_post(db: aiosqlite.Connection, message_id: int) -> tuple[str, str] | None:
-    """Return the agent and the turn that posted a message; None if the record doesn't have it."""
-    row = await first(db, "SELECT agent, turn_id FROM posts WHERE message_id = ?", message_id)
-    return (row[0], row[1]) if row else None
 
 
 class RecordedRoom(RoomNote):
@@ -212,9 +230,11 @@ async def room_of(db: aiosqlite.Connection, thread_id: int) -> RecordedRoom | No
     row = await first(db, f"SELECT {ROOM_COLUMNS} FROM rooms WHERE thread_id = ?", thread_id)
     if row is None:
         return None
-    query = "SELECT coalesce(SUM(outcome = 'posted'), 0), coalesce(SUM(cost_usd), 0) FROM turns WHERE channel_id = ?"
+    has_post = "EXISTS (SELECT 1 FROM posts WHERE posts.agent = turns.agent AND turn_id = turns.id)"
+    query = f"SELECT coalesce(SUM({has_post}), 0), coalesce(SUM(cost_usd), 0) FROM turns WHERE channel_id = ?"
     ((posts, cost),) = await rows(db, query, thread_id)
-    lists = {"members": json.loads(row["members"]), "left": json.loads(row["left_members"])}
+    lists = {name: json.loads(row[name]) for name in ("members", "sides", "ledger")}
+    lists["left"] = json.loads(row["left_members"])
     return RecordedRoom(**{**dict(row), **lists}, posts=posts, cost_usd=cost)
 
 
@@ -222,3 +242,72 @@ async def messages_of_room(db: aiosqlite.Connection, thread_id: int) -> tuple[Ro
     """Read the room's recorded messages, oldest first."""
     query = f"SELECT {', '.join(RoomMessage.model_fields)} FROM room_messages WHERE thread_id = ? ORDER BY message_id"
     return tuple(RoomMessage(**dict(row)) for row in await rows(db, query, thread_id))
+
+
+CONCLUSION_LISTS = ("arguments", "agreed", "unsettled", "message_ids", "people")
+CONCLUSION_COLUMNS = ", ".join(RoomConclusion.model_fields)
+
+
+def conclusion_in(row: sqlite3.Row) -> RoomConclusion:
+    """Read a row with CONCLUSION_COLUMNS."""
+    return RoomConclusion(**{**dict(row), **{name: json.loads(row[name]) for name in CONCLUSION_LISTS}})
+
+
+async def conclusion_of(db: aiosqlite.Connection, thread_id: int) -> RoomConclusion | None:
+    """Return what came of a room when it closed last; None if it never closed or the record doesn't have it."""
+    row = await first(db, f"SELECT {CONCLUSION_COLUMNS} FROM room_conclusions WHERE thread_id = ?", thread_id)
+    return conclusion_in(row) if row is not None else None
+
+
+async def votes_in_room(db: aiosqlite.Connection, thread_id: int, bots: Collection[int] = ()) -> Mapping[str, int]:
+    """Return agent → people's votes so far, without agents that have none: one vote for each person and post. `bots`:
+    users whose reactions don't count."""
+    query = """SELECT agent, count(*) FROM (
+            SELECT DISTINCT agent, message_id, user_id FROM posts JOIN reactions USING (message_id)
+            WHERE posts.channel_id = ?1 AND deleted_at IS NULL AND substr(emoji, 1, 1) = ?2 AND length(emoji) <= 2
+            AND posts.at >= coalesce((SELECT opened_at FROM rooms WHERE thread_id = ?1), 0)
+            AND user_id NOT IN (SELECT value FROM json_each(?3)))
+        GROUP BY agent ORDER BY count(*) DESC, agent"""
+    return dict(await rows(db, query, thread_id, VOTE, json.dumps([*bots])))  # type: ignore[arg-type]
+
+
+async def models_in_room(db: aiosqlite.Connection, thread_id: int) -> Mapping[str, tuple[str, ...]]:
+    """Return agent → the models (provider/model) of its posts, in the order in which it first used them."""
+    query = """SELECT agent, model FROM turns WHERE channel_id = ?1 AND model <> ''
+        AND id IN (SELECT turn_id FROM posts WHERE channel_id = ?1) GROUP BY agent, model ORDER BY min(at)"""
+    found: dict[str, list[str]] = defaultdict(list)
+    for agent, model in await rows(db, query, thread_id):
+        found[agent].append(model)
+    return {agent: tuple(models) for agent, models in found.items()}
+
+
+async def has_room_up_to(db: aiosqlite.Connection, thread_id: int, turn: int, closed_at: float | None) -> bool:
+    """Return whether the record has the room's posts up to its turn number `turn`, with their texts, and what came of
+    it when it closed at `closed_at` (None: that isn't needed)."""
+    query = """SELECT coalesce(max(room_turn), 0) >= ?2
+            AND NOT EXISTS (SELECT 1 FROM posts WHERE channel_id = ?1 AND text = '' AND deleted_at IS NULL
+                AND message_id NOT IN (SELECT message_id FROM pictures))
+            AND (?3 IS NULL OR EXISTS (SELECT 1 FROM room_conclusions WHERE thread_id = ?1 AND closed_at >= ?3))
+        FROM turns WHERE channel_id = ?1 AND outcome = 'posted'"""
+    found = await first(db, query, thread_id, turn, closed_at)
+    return found is not None and bool(found[0])
+
+
+CAN_BE_WON = "contests.id NOT IN (SELECT 'room-' || thread_id FROM rooms WHERE format IN ({}))".format(
+    ", ".join(f"'{name}'" for name, each in FORMATS.items() if each.phases and not each.has_sides)
+)
+"""A condition: somebody can win the contest. A panel or an interview has no winner."""
+
+
+async def contests_of_agent(db: aiosqlite.Connection, agent: str, count: int) -> tuple[ContestNote, ...]:
+    """Read an agent's newest contests, newest first, each with all its contenders."""
+    query = f"""SELECT id, kind, at, channel_id, question, asked_by FROM contests
+        WHERE id IN (SELECT contest_id FROM contenders WHERE agent = ?) AND {CAN_BE_WON}
+        ORDER BY at DESC, id DESC LIMIT ?"""
+    contests = await rows(db, query, agent, count)
+    query = f"""SELECT contest_id, {", ".join(Contender.model_fields)} FROM contenders
+        WHERE contest_id IN (SELECT value FROM json_each(?)) ORDER BY votes DESC, agent, model"""
+    entries: dict[str, list[Contender]] = defaultdict(list)
+    for row in await rows(db, query, json.dumps([each["id"] for each in contests])):
+        entries[row["contest_id"]].append(Contender(**dict(row)))
+    return tuple(ContestNote(**dict(each), contenders=tuple(entries[each["id"]])) for each in contests)

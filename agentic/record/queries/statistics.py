@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
-from datetime import datetime, timedelta, tzinfo
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, Literal, TypeVar
 
 import aiosqlite
 
-from agentic.record.queries.posts import first, rows
+from agentic.record.queries.posts import CAN_BE_WON, first, rows
 from agentic.wire.entries import Contender
 
 FAILURES = ("failed", "timed_out", "refused")
@@ -59,6 +59,7 @@ FROM imported_costs AS old WHERE day BETWEEN ? AND ?
     AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.day = old.day AND turns.agent = old.agent)
     AND NOT EXISTS (SELECT 1 FROM replays WHERE replays.day = old.day AND replays.agent = old.agent)
 GROUP BY day, agent HAVING SUM(field = 'total_cost') > 0"""
+FIRST_DAY = "SELECT min(day) FROM (SELECT min(day) AS day FROM turns UNION ALL SELECT min(day) FROM imported_costs)"
 UNTIL_CUT = """
 SELECT SUM(turns.cost_usd), COALESCE(SUM(turns.cost_usd) FILTER (WHERE turns.at < cuts.value), 0)
 FROM json_each(?) AS cuts CROSS JOIN turns ON turns.day = cuts.key GROUP BY cuts.key HAVING SUM(turns.cost_usd) > 0"""
@@ -112,6 +113,33 @@ async def reactions_received(db: aiosqlite.Connection, since: float) -> list[tup
     query = """SELECT posts.agent, reactions.emoji, COUNT(*) FROM reactions JOIN posts USING (message_id)
         WHERE reactions.at >= ? GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
     return [(agent, emoji, count) for agent, emoji, count in await rows(db, query, since)]
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A turn in short, with its fields as in TurnRecord."""
+
+    id: str
+    at: float
+    outcome: str
+    reason: str | None
+    seconds: float
+    cost_usd: float
+
+
+async def last_turns(db: aiosqlite.Connection, agents: Iterable[str], count: int) -> dict[str, tuple[Beat, ...]]:
+    """Read each agent's last `count` turns, oldest first. This reads the index turns_by_agent from its end."""
+    query = f"SELECT {', '.join(each.name for each in fields(Beat))} FROM turns WHERE agent = ?"
+    query += " ORDER BY at DESC, seq DESC LIMIT ?"
+    found = {agent: await rows(db, query, agent, count) for agent in agents}
+    return {agent: tuple(Beat(*turn) for turn in reversed(turns)) for agent, turns in found.items()}
+
+
+async def outcomes_since(db: aiosqlite.Connection, since: float, outcomes: Sequence[str]) -> dict[str, int]:
+    """Count the turns that ended with these outcomes since then (unix seconds). This reads the index
+    turns_by_outcome."""
+    query = "SELECT COUNT(*) FROM turns WHERE outcome = ? AND at >= ?"
+    return {outcome: (await rows(db, query, outcome, since))[0][0] for outcome in outcomes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +256,35 @@ def forecast(spent: float, usual: list[tuple[float, float]], *, hours: float) ->
 
 
 @dataclass(frozen=True, slots=True)
+class MonthForecast:
+    """What a month costs, in US dollars: `spent_usd` until now, and `usd` until its `last` day (YYYY-MM-DD), if each
+    day to come costs `daily_usd`, the average of the last `days` days. `usd` is None if too little is known."""
+
+    spent_usd: float
+    usd: float | None
+    daily_usd: float
+    days: int
+    last: str
+
+
+async def forecast_month(db: aiosqlite.Connection, today: date, spent_usd: float, expected_usd: float) -> MonthForecast:
+    """Forecast the cost of today's month, in which today has cost `spent_usd` so far and will probably cost
+    `expected_usd`. Each later day is expected to cost the average of the 14 days before today, with the days that cost
+    nothing, but not those before the first cost. That takes 3 such days."""
+    first_day = today.replace(day=1)
+    last_day = (first_day + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+    since, yesterday = today - timedelta(days=USUAL_DAYS), today - timedelta(days=1)
+    costs = await read_costs(db, str(min(first_day, since)), str(yesterday))
+    ((began,),) = await rows(db, FIRST_DAY)
+    days = max(0, min((today - date.fromisoformat(began)).days, USUAL_DAYS)) if began else 0
+    before = sum(spent.cost_usd for (day, _), spent in costs.days.items() if day >= str(first_day))
+    lately = sum(spent.cost_usd for (day, _), spent in costs.days.items() if day >= str(since))
+    daily = lately / days if days else 0.0
+    usd = before + expected_usd + daily * (last_day - today).days if days >= MIN_DAYS else None
+    return MonthForecast(before + spent_usd, usd, daily, days, str(last_day))
+
+
+@dataclass(frozen=True, slots=True)
 class FileState:
     """`bytes`: the file's size without its write-ahead log; `free_bytes` of it will be reused. `oldest` and `newest`:
     when the first and last recorded turn ended, None without turns. `counts`: rows by table. `dropped`: by stream, how
@@ -285,9 +342,14 @@ def share(count: int, of: int) -> Share:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The results of an agent with a model. `wins`: the share of its contests in which it alone had the most votes.
-    `ties`: contests in which it shared the most votes with others. `votes`: its share of all votes in its contests.
-    `fair_share`: its expected share if people voted at random: 0.5 with two contenders."""
+    """The results of an agent with a model. `contests`: those in which people voted. `wins`: the share of them in which
+    it alone had the most votes. `ties`: contests in which it shared the most votes with others. `votes`: its share of
+    all votes in its contests. `fair_share`: its expected share if people voted at random: 0.5 with two contenders.
+
+    `verdicts`: the share of judged rooms in which the judge gave it (or its side) the best score, alone. `score`: the
+    average of its scores, from 0 to 10; None if no room was judged. `moves`: the share of rooms with polls in which
+    more people came over to it (or its side) than to any other. `moved`: how many did in all, less those who left it.
+    """
 
     agent: str
     model: str  # provider/model; "" if unknown
@@ -296,33 +358,50 @@ class Standing:
     ties: int
     votes: Share
     fair_share: float
+    verdicts: Share
+    score: float | None
+    moves: Share
+    moved: int
 
 
 async def season(db: aiosqlite.Connection, kind: str | None = None) -> tuple[Standing, ...]:
     """Return the standings in contests of a kind (arena, room; None: all), best first. They are ordered by the lower
-    end of the wins' interval, so that one lucky win doesn't lead."""
+    end of the wins' interval, so that one lucky win doesn't lead. Panels and interviews don't count, since nobody wins
+    them."""
     contests: dict[str, list[Contender]] = defaultdict(list)
-    query = """SELECT contests.id, agent, model, votes FROM contests JOIN contenders ON contest_id = contests.id
-        WHERE ?1 IS NULL OR kind = ?1"""
-    for contest_id, agent, model, votes in await rows(db, query, kind):
-        contests[contest_id].append(Contender(agent=agent, model=model, votes=votes))
+    query = f"""SELECT contests.id AS contest_id, agent, model, votes, side, score, moved
+        FROM contests JOIN contenders ON contest_id = contests.id WHERE (?1 IS NULL OR kind = ?1) AND {CAN_BE_WON}"""
+    for row in await rows(db, query, kind):
+        contest = dict(row)
+        contests[contest.pop("contest_id")].append(Contender(**contest))
     return standings(contests.values())
 
 
 def standings(contests: Iterable[Sequence[Contender]]) -> tuple[Standing, ...]:
-    """Add up contests, without those in which nobody voted."""
+    """Add up contests, without those that had neither votes, nor a verdict, nor polls."""
     sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     fair: dict[tuple[str, str], float] = defaultdict(float)
+    scores: dict[tuple[str, str], list[float]] = defaultdict(list)
     for entries in contests:
         total, most = sum(entry.votes for entry in entries), max((entry.votes for entry in entries), default=0)
-        if not total:
-            continue
         is_tie = sum(entry.votes == most for entry in entries) > 1
-        for entry in entries:
+        for entry in entries if total else ():
             key, is_ahead = (entry.agent, entry.model), entry.votes == most
             fair[key] += total / len(entries)
             wins, ties = int(is_ahead and not is_tie), int(is_ahead and is_tie)
             sums[key].update(contests=1, wins=wins, ties=ties, votes=entry.votes, votes_of_all=total)
+        judged = [entry for entry in entries if entry.score is not None]
+        best = _ahead({_contender_of(entry): entry.score or 0.0 for entry in judged})
+        for entry in judged:
+            key = entry.agent, entry.model
+            scores[key].append(entry.score or 0.0)
+            sums[key].update(judged=1, verdicts=int(_contender_of(entry) == best))
+        polled = [entry for entry in entries if entry.moved is not None]
+        mover = _ahead({_contender_of(entry): entry.moved or 0 for entry in polled})
+        for entry in polled:
+            sums[entry.agent, entry.model].update(
+                polled=1, moves=int(_contender_of(entry) == mover and (entry.moved or 0) > 0), moved=entry.moved or 0
+            )
     found = [
         Standing(
             *key,
@@ -330,8 +409,24 @@ def standings(contests: Iterable[Sequence[Contender]]) -> tuple[Standing, ...]:
             share(each["wins"], each["contests"]),
             each["ties"],
             share(each["votes"], each["votes_of_all"]),
-            fair[key] / each["votes_of_all"],
+            fair[key] / each["votes_of_all"] if each["votes_of_all"] else 0.0,
+            share(each["verdicts"], each["judged"]),
+            round(sum(scores[key]) / len(scores[key]), 2) if scores[key] else None,
+            share(each["moves"], each["polled"]),
+            each["moved"],
         )
         for key, each in sums.items()
     ]
     return tuple(sorted(found, key=lambda one: (-one.wins.low, -one.votes.low, one.agent, one.model)))
+
+
+def _contender_of(entry: Contender) -> str:
+    """Return the subject of a verdict and polls: its side, or the agent if it has no side."""
+    return entry.side or entry.agent
+
+
+def _ahead(values: Mapping[str, float]) -> str | None:
+    """Return the contender with the highest value, if it alone has it."""
+    most = max(values.values(), default=0.0)
+    best = [name for name, value in values.items() if value == most]
+    return best[0] if len(best) == 1 else None

@@ -6,6 +6,7 @@ from typing import Any
 import discord
 import pytest
 
+from agentic.context.entries import Entry, Speaker
 from agentic.state.context import Summary
 from agentic.wire.entries import DeletionNote, ReactionNote
 from tests.support.agent_scene import LOUNGE, THREAD, Scene
@@ -41,6 +42,17 @@ async def test_a_reaction_to_an_agents_post_is_noted_once_and_one_to_a_person_no
     await every_bot(scene, "on_raw_reaction_remove", reaction(post, "REACTION_REMOVE"))
     given = ReactionNote(message_id=post, channel_id=LOUNGE, user_id=BOB, emoji="🔥", at=scene.clock())
     assert scene.record == [given, given.model_copy(update={"given": False})]
+
+
+async def test_reactions_to_a_post_of_a_persona_without_a_bot_are_noted_once(scene):
+    await scene.ask()
+    post = 10**18
+    speaker = Speaker(77, "Historian", "agent", "historian", webhook=True)
+    scene.transcripts.of(LOUNGE).add(Entry(post, speaker, "Rome fell.", scene.clock()))
+    for kind in ("add", "remove", "add"):
+        await every_bot(scene, f"on_raw_reaction_{kind}", reaction(post, f"REACTION_{kind.upper()}"))
+    given = ReactionNote(message_id=post, channel_id=LOUNGE, user_id=BOB, emoji="🔥", at=scene.clock())
+    assert scene.record == [given, given.model_copy(update={"given": False}), given]
 
 
 async def test_what_is_deleted_is_noted_once_also_in_a_channel_that_no_bot_follows(scene):

@@ -14,7 +14,6 @@ from agentic.llm.types import Usage
 from agentic.record.embeddings import meaning_of
 from agentic.runtime.services import embedder_of
 from agentic.wire.connection import StateUnavailable
-from agentic.wire.entries import ReplayNote
 
 NOW = 1_800_000_000.0
 TEXTS = ("bees and honey", "trains")
@@ -40,7 +39,7 @@ class Costs:
     def __init__(self, refusal: str | None = None, *, away: bool = False) -> None:
         self.refusal, self.away = refusal, away
         self.reserved: list[tuple[str, str, float]] = []
-        self.notes: list[ReplayNote] = []
+        self.settled: list[tuple[str, str, Usage]] = []
 
     async def reserve(self, agent: str, call_id: str, date: str, dollars: float, seconds: float) -> str | None:
         if self.away:
@@ -48,8 +47,8 @@ class Costs:
         self.reserved.append((agent, date, dollars))
         return self.refusal
 
-    async def settle(self, note: ReplayNote, spent: Any) -> None:
-        self.notes.append(note)
+    async def settle(self, agent: str, call_id: str, date: str, usage: Usage, model: str) -> None:
+        self.settled.append((agent, model, usage))
 
 
 def booked(embedder: Embedder, costs: Any) -> Any:
@@ -64,9 +63,9 @@ async def test_a_call_is_reserved_by_its_most_and_settled_by_what_it_cost() -> N
     ((agent, date, dollars),) = costs.reserved
     assert (agent, date) == ("claude", "2027-01-15")
     assert 0 < dollars < 0.001
-    (note,) = costs.notes
-    assert (note.agent, note.model, note.calls, note.input_tokens) == ("claude", embedder.name, 1, 9)
-    assert note.cost_usd == pytest.approx(0.001)
+    ((agent, model, usage),) = costs.settled
+    assert (agent, model, usage.calls, usage.input_tokens) == ("claude", embedder.name, 1, 9)
+    assert usage.cost_usd == pytest.approx(0.001)
 
 
 @pytest.mark.promise(413)
@@ -113,7 +112,7 @@ async def test_a_text_that_cannot_be_read_is_skipped_and_noted(caplog: pytest.Lo
 async def test_a_failure_is_no_vectors(away: bool) -> None:
     costs = Costs(away=away)
     assert await booked(Embedder(error=ServerFailed()), costs).vectors(TEXTS) is None
-    assert [note.cost_usd for note in costs.notes] == [0.0] * (not away)
+    assert [usage.cost_usd for _, _, usage in costs.settled] == [0.0] * (not away)
 
 
 async def test_a_model_at_home_costs_nothing_and_needs_no_books() -> None:

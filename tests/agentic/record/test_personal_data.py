@@ -39,8 +39,10 @@ ANN, BOB, OTHER = 77, 78, 79
 
 OF_AGENTS = "ready owner bench seen count cooldown ticks cost window session reset"
 OF_ALL = (
-    "summary_claim owner idle rooms room_marks pulls personas recorded_agents live_options commands_bot recorder check"
-    " schedule channel_queue starter_queue conversation webhook_posts instructed notice event reactive_cooldown"
+    "room_shares "
+    "summary_claim owner idle rooms room_marks pulls past_pulls personas recorded_agents live_options commands_bot"
+    " recorder check schedule channel_queue starter_queue conversation webhook_posts instructed notice event"
+    " reactive_cooldown proposals_stirred avatars"
 )
 ABOUT_NOBODY = {f"agent:{{name}}:{key}" for key in OF_AGENTS.split()} | {f"coordinator:{key}" for key in OF_ALL.split()}
 """The keys of Redis, up to their next part, that neither say who a person is nor have a person's words."""

@@ -14,6 +14,7 @@ from agentic.wire.entries import (
     ConversationNote,
     DeletionNote,
     PostWords,
+    RoomConclusion,
     RoomMessage,
     RoomNote,
     RoomWords,
@@ -173,6 +174,27 @@ async def test_messages_deleted_in_discord_go_and_do_not_come_back(scene):
 
 
 @pytest.mark.promise(233)
+async def test_a_room_that_a_person_deletes_leaves_only_what_its_turns_cost(scene):
+    of_room = {"id": f"room-{THREAD}", "kind": "room", "asked_by": None}
+    await scene.put(
+        room(status="closed"),
+        room(thread_id=51, conversation_id="c2"),
+        heard(said(1)),
+        contest(**of_room),
+        contest(),
+        conversation(),
+        turn("t1", channel_id=THREAD, cost_usd=0.25),
+    )
+    await scene.record()
+    await scene.put(DeletionNote(channel_id=THREAD, message_ids=(), at=AT + 9, whole=True, room=True))
+    await scene.record()
+    assert scene.rows("SELECT thread_id FROM rooms") == [(51,)]
+    assert scene.rows("SELECT id FROM contests") == [("900",)]
+    assert scene.rows("SELECT contest_id, agent FROM contenders ORDER BY agent") == [("900", "claude"), ("900", "grok")]
+    assert scene.rows("SELECT * FROM conversations") == scene.rows("SELECT * FROM room_messages") == []
+    assert scene.rows("SELECT cost_usd FROM turns") == [(0.25,)]
+
+
 async def test_a_thread_that_is_deleted_takes_its_messages_along(scene):
     await scene.put(room(), heard(said(1), said(2)))
     await scene.record()
@@ -202,3 +224,51 @@ async def test_without_prompts_no_message_of_a_room_is_recorded_but_posts_are(sc
     await scene.put(room(), heard(said(1)), post)
     await scene.record(policy=RetentionPolicy(None, 0))
     assert scene.rows("SELECT (SELECT count(*) FROM room_messages), (SELECT count(*) FROM posts)") == [(0, 1)]
+
+
+# what came of a room
+
+
+def conclusion(**more: Any) -> RoomConclusion:
+    values: dict[str, Any] = {"thread_id": THREAD, "channel_id": 5, "topic": "tomatoes", "arguments": ("seeds",)}
+    ids = {"message_ids": (SENT + 1, SENT + 2), "people": (ALICE, BOB)}
+    return RoomConclusion(**{**values, **ids, "closed_at": AT, "at": AT, **more})
+
+
+KEPT = "SELECT arguments FROM room_conclusions"
+
+
+async def test_each_end_of_a_room_is_concluded_once_and_the_latest_counts(scene):
+    await scene.put(conclusion(), conclusion(arguments=(), at=AT + 5))
+    await scene.record()
+    assert scene.rows(KEPT) == [('["seeds"]',)]
+    await scene.put(conclusion(arguments=("soup",), closed_at=AT + 50, at=AT + 51))
+    await scene.record()
+    assert scene.rows(KEPT) == [('["soup"]',)]
+
+
+@pytest.mark.promise(594)
+async def test_a_conclusion_is_forgotten_with_a_person_who_wrote_there_and_does_not_come_back(scene):
+    await scene.put(conclusion())
+    await scene.record()
+    await forget(scene, BOB)
+    assert scene.rows(KEPT) == []
+    await scene.put(conclusion())
+    await scene.record()
+    assert scene.rows(KEPT) == []
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        DeletionNote(channel_id=THREAD, message_ids=(SENT + 2,), at=AT + 1),
+        DeletionNote(channel_id=THREAD, message_ids=(), at=AT + 1, whole=True),
+    ],
+    ids=["a post", "the thread"],
+)
+@pytest.mark.parametrize("late", [True, False])
+async def test_a_conclusion_goes_with_one_of_its_posts_and_with_its_thread(scene, gone, late):
+    for note in (gone, conclusion()) if late else (conclusion(), gone):
+        await scene.put(note)
+        await scene.record()
+    assert scene.rows(KEPT) == []

@@ -5,15 +5,8 @@ from typing import Any
 
 import pytest
 
-from agentic.state.conversation_state import (
-    MAX_ENTRY_CHARACTERS,
-    MAX_HISTORY_CHARACTERS,
-    AgentCounts,
-    AgentPost,
-    AgentReaction,
-    ConversationState,
-    PersonMessage,
-)
+from agentic.state.conversation_state import MAX_HISTORY_CHARACTERS, AgentCounts, ConversationState
+from agentic.state.talk import MAX_ENTRY_CHARACTERS, AgentPost, AgentReaction, PersonMessage
 from agentic.wire.messages import MAX_WIRE_BYTES, Instruction, Result, TurnUsage
 from tests.support.coordinator_doubles import changed, conversation
 

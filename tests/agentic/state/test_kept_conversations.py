@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.state.conversation_state import ConversationState
+from agentic.state.conversation_state import ConversationState, SpeakerQueue
 from agentic.state.conversations import ConversationStore
 from agentic.state.leases import Lease
+from agentic.state.rooms import Room, RoomStatus
 from agentic.state.schedule import ScheduleStore
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
@@ -30,6 +31,23 @@ async def test_a_conversation_is_kept_by_who_holds_its_channel(link: RedisConnec
     assert not await conversations.keep(CHANNEL, "c2", text("two"))
     assert await kept_ids(conversations) == ["one"]
     assert 0 < await link.commands.ttl(keys.conversation_state(CHANNEL)) <= 3600
+
+
+@pytest.mark.parametrize(
+    ("status", "asking", "runs"),
+    [("active", None, True), ("paused", None, False), ("closed", None, False), ("paused", "i", True)],
+)
+async def test_a_room_that_rests_has_no_running_conversation(
+    link: RedisConnection, status: RoomStatus, asking: str | None, runs: bool
+):
+    conversations = ConversationStore(link)
+    room = Room(thread_id=CHANNEL, channel_id=OTHER, conversation_id="c1", topic="tea", members=(), status=status)
+    queue = SpeakerQueue(pending=("claude",), asking=asking)
+    state = ConversationState("c1", CHANNEL, "debate", started_at=0.0, room=room, queue=queue)
+    assert await conversations.keep(CHANNEL, "c1", state.to_json(), room=room, hold=60.0)
+    assert (await conversations.read(CHANNEL) is not None) == runs
+    assert list(await conversations.read_all([CHANNEL])) == [CHANNEL] * runs
+    assert await conversations.read(CHANNEL, at_rest=True) == state
 
 
 async def leads(link: RedisConnection, holder: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 from agentic.state import rooms as room_store
 from agentic.state.conversation_state import ConversationState
 from agentic.state.conversations import ConversationStore
-from agentic.state.rooms import DEFAULT_POLICY, ROOM_SECONDS, Room, RoomMember, RoomStore
+from agentic.state.rooms import DEFAULT_POLICY, ROOM_SECONDS, Room, RoomMarks, RoomMember, RoomStore
 from agentic.state.schedule import ScheduleStore
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
@@ -113,3 +113,22 @@ async def test_what_is_no_room_is_none_and_is_logged(link: RedisConnection, capl
 
 async def test_a_room_whose_status_is_unknown_is_not_taken_for_an_active_one(link: RedisConnection) -> None:
     assert await put(link, ROOM.model_dump_json().replace('"active"', '"asleep"')) is None
+
+
+async def test_a_deleted_room_leaves_nothing_and_another_one_stays(link: RedisConnection) -> None:
+    state = ConversationState("c", 5, "casual", started_at=0.0, room=ROOM).to_json()
+    for each in (ROOM, room(6)):
+        await keep(link, each, state)
+        await RoomMarks(link).set(each.thread_id, standing="paused")
+        for key in (keys.summary, keys.pulls, keys.past_pulls):
+            await link.commands.set(key(each.thread_id), "x")
+        await link.commands.set(keys.window("ada", each.thread_id, "room"), "x")
+        await link.commands.set(keys.session("ada", each.thread_id), "x")
+    await RoomStore(link).delete(5, ["ada"])
+    left = {key async for page in link.scan("coordinator:*") for key in page}
+    assert not {key for key in left if key.endswith(":5") and key != keys.conversation(5)}
+    assert [each.thread_id for each in await RoomStore(link).list()] == [6]
+    everywhere = {key async for page in link.scan("*") for key in page}
+    assert not {keys.window("ada", 5, "room"), keys.session("ada", 5)} & everywhere
+    kept = {key(6) for key in (keys.room, keys.room_marks, keys.conversation_state, keys.summary, keys.pulls)}
+    assert kept | {keys.window("ada", 6, "room"), keys.session("ada", 6)} <= everywhere

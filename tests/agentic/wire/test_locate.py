@@ -303,8 +303,17 @@ async def test_a_server_that_ends_at_once_is_an_error_that_names_its_log(home, m
 
 async def test_without_a_binary_the_start_says_what_to_install(home, monkeypatch):
     use(monkeypatch)
-    with pytest.raises(RedisStartError, match=r"install one \(apt install redis-server"):
+    with pytest.raises(RedisStartError, match=r"Install one \(apt install redis-server"):
         await locate_redis(None, home / "data", use_default_port=False).__aenter__()
+
+
+@pytest.mark.promise(621)
+async def test_a_full_disk_is_told_as_such_and_no_other_server_is_advised(home, monkeypatch):
+    log = "1:C 27 Nov 2026 # Error trying to write the temporary AOF manifest file x: No space left on device"
+    full = f"[ $1 = --version ] && echo Redis server v=7.0.15 && exit\necho '{log}' >> redis.log\nexit 1"
+    use(monkeypatch, script(home / "redis-server", full))
+    with pytest.raises(RedisStartError, match=r"^no space left for .*/data/redis\. Free some space and start again$"):
+        await EmbeddedServer(home / "data", home / "run").__aenter__()
 
 
 @pytest.mark.parametrize("text", ["exit 1", "echo Redis server v=6.0.16", "no program"])

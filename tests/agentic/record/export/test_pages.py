@@ -13,7 +13,7 @@ from agentic.record.export.render import FORMATS, export
 from agentic.record.export.story import Look
 
 HOSTILE = """"><img src=x onerror=alert(1)></title></style><script>alert(1)</script>'{{ 7 * 7 }}"""
-LOOK = Look(names={"gemini": "Gemini", "grok": "Grok"}, colours={"gemini": 0x4285F4})
+LOOK = Look(names={"gemini": "Gemini", "grok": "Grok"}, colors={"gemini": 0x4285F4})
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_the_command_lists_conversations_and_says_what_to_do_when_there_is_none(
     (record_file.parent / "local").mkdir()
     record_file.rename(record_file.parent / "local" / record_file.name)
     assert command("--last") == 1
-    assert "no record at" in (error := capsys.readouterr().err)
+    assert "No history was found at" in (error := capsys.readouterr().err)
     assert "--local" in error
     assert command("--last", "--local") == 0
 

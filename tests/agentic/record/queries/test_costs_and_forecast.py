@@ -1,14 +1,14 @@
 """Sums of costs, whatever they are made of, and what they let one expect of the day."""
 
 from contextlib import closing
-from datetime import datetime
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 from support.records import NOW, Rows, insert, make
 
 from agentic.record.database import connect_blocking, migrate
-from agentic.record.queries.statistics import forecast, read_costs, read_forecast
+from agentic.record.queries.statistics import forecast, forecast_month, read_costs, read_forecast
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -90,3 +90,19 @@ async def test_the_forecast_compares_with_the_same_time_of_the_fourteen_days_bef
     db = await opened(record(tmp_path / "record.db", *turns))
     found = await read_forecast(db, noon, BERLIN)
     assert (found.usd, found.spent_usd, found.by, found.days) == (4.0, 1.0, "usual", 14)
+
+
+@pytest.mark.parametrize(
+    ("costs", "usd", "daily", "days"),
+    [
+        ({}, None, 0.0, 0),
+        ({"2026-11-20": 1.0, "2026-11-21": 2.0}, None, 1.5, 2),  # too few days
+        ({"2026-11-18": 4.0, "2026-11-21": 2.0}, 6 + 3 + 8 * 1.5, 1.5, 4),  # days without costs count
+        ({"2026-10-01": 99.0, "2026-11-10": 14.0}, 14 + 3 + 8 * 1.0, 1.0, 14),  # neither last month nor its days
+    ],
+)
+async def test_the_month_costs_as_much_a_day_as_the_last_days_did(tmp_path, opened, costs, usd, daily, days):
+    db = await opened(record(tmp_path / "record.db", *((day, NOW, "claude", cost) for day, cost in costs.items())))
+    month = await forecast_month(db, date(2026, 11, 22), 2.0, 3.0)
+    assert (month.usd, month.daily_usd, month.days, month.last) == (usd, daily, days, "2026-11-30")
+    assert month.spent_usd == 2.0 + sum(cost for day, cost in costs.items() if day >= "2026-11")

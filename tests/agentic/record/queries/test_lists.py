@@ -16,6 +16,7 @@ from agentic.record.queries.posts import (
     posts_of_conversation,
 )
 from agentic.record.queries.statistics import (
+    FAILURES,
     file_state,
     model_speeds,
     outcomes_by_agent,
@@ -23,7 +24,14 @@ from agentic.record.queries.statistics import (
     read_costs,
     read_forecast,
 )
-from agentic.record.queries.turns import TurnFilter, turns_of_conversation, turns_page, whole_turn
+from agentic.record.queries.turns import (
+    TurnFilter,
+    neighbors,
+    turns_of_conversation,
+    turns_over_time,
+    turns_page,
+    whole_turn,
+)
 
 CHANNEL = next(iter(CHANNELS))
 FILTERS = [
@@ -80,12 +88,65 @@ async def test_the_pages_of_a_filter_have_each_of_its_turns_once_the_newest_firs
 
 
 async def test_a_search_goes_on_where_a_page_has_searched_enough(db, monkeypatch):
-    monkeypatch.setattr(turns_module, "SEARCHED", 100)
+    monkeypatch.setattr(turns_module, "SEARCHED", {"posts": 100})
     page = await turns_page(db, TurnFilter(text="nobody ever wrote this"))
     assert page.items == ()
     assert page.next is not None
     found = await every_page(lambda after: turns_page(db, TurnFilter(text="MARSHMALLOWS"), after=after))
     assert [turn.id for turn in found] == ["showcase-4"]
+
+
+async def test_a_search_in_posts_shows_the_place_that_it_found(db):
+    text = "the trouble begins when somebody uses the answer to the first to win the SECOND"
+    (found,) = (await turns_page(db, TurnFilter(text=text, agent="claude"))).items
+    assert text.lower() in found.text.lower()
+    assert not found.text.startswith("I think two questions")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("you say what you think", True),  # of the system prompt
+        ("MESSAGE 7: i keep", True),  # of the history
+        ("nobody has defined it yet", True),  # of the answer
+        ("history", False),  # the name of a field
+    ],
+)
+async def test_a_search_in_prompts_finds_what_the_model_read_and_wrote(db, text, is_found):
+    found = (await turns_page(db, TurnFilter(text=text, within="prompts"))).items
+    assert bool(found) is is_found
+    assert all(turn.at > NOW - 10 * 86400 for turn in found)
+
+
+@pytest.mark.parametrize(("order", "field"), [("cost", "cost_usd"), ("time", "seconds")])
+async def test_the_costliest_and_the_slowest_turns_come_first_on_all_pages(db, order, field):
+    def page(after):
+        return turns_page(db, TurnFilter(agent="grok"), order=order, after=after, count=100)
+
+    values = [getattr(turn, field) for turn in await every_page(page)]
+    assert len(values) == len(await every_page(lambda after: turns_page(db, TurnFilter(agent="grok"), after=after)))
+    assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize("order", ["newest", "cost"])
+async def test_the_neighbors_of_a_turn_are_those_of_its_list(db, order):
+    wanted = TurnFilter(agent="claude", outcome="posted")
+    before, turn, after = (await turns_page(db, wanted, order=order, count=3)).items
+    found = await neighbors(db, wanted, turn, order)
+    assert [one and one.id for one in found] == [before.id, after.id]
+    assert (await neighbors(db, wanted, before, order))[0] is None
+
+
+async def test_the_parts_of_a_time_range_have_all_its_turns(db):
+    wanted = TurnFilter(since=NOW - 5 * 86400, until=NOW - 2 * 86400)
+    turns = await every_page(lambda after: turns_page(db, wanted, after=after))
+    parts = await turns_over_time(db, wanted, NOW, 60)
+    assert (len(parts), parts[0].at) == (60, wanted.since)
+    assert sum(part.turns for part in parts) == len(turns)
+    assert sum(part.failures for part in parts) == sum(turn.outcome in FAILURES for turn in turns) > 0
+    assert sum(part.cost_usd for part in parts) == pytest.approx(sum(turn.cost_usd for turn in turns))
+    assert sum(part.turns for part in await turns_over_time(db, TurnFilter(), NOW, 60)) > len(turns)
+    assert await turns_over_time(db, TurnFilter(agent="nobody"), NOW, 60) == ()
 
 
 async def test_a_search_takes_percent_and_underscore_as_they_are(db):

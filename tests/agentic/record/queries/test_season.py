@@ -67,6 +67,26 @@ def test_one_lucky_win_is_not_above_many():
     assert [one.agent for one in standings(lucky + steady)] == ["old", "new", "b"]
 
 
+def test_verdicts_and_changes_of_mind_count_besides_votes_and_by_side():
+    def side(name, side, score, moved, votes=0):
+        return Contender(agent=name, model="m", side=side, score=score, moved=moved, votes=votes)
+
+    debate = [side("a", "for", 8.0, 2), side("b", "for", 8.0, 2), side("c", "against", 6.5, -2)]
+    tie = [side("a", "", 7.0, 0), side("c", "", 7.0, 0)]
+    found = {one.agent: one for one in standings([debate, tie])}
+    assert [(one.verdicts.count, one.verdicts.of, one.score) for one in (found["a"], found["b"], found["c"])] == [
+        (1, 2, 7.5),
+        (1, 1, 8.0),
+        (0, 2, 6.75),
+    ]
+    assert [(found[name].moves.count, found[name].moves.of, found[name].moved) for name in "abc"] == [
+        (1, 2, 2),
+        (1, 1, 2),
+        (0, 2, -2),
+    ]
+    assert (found["a"].contests, found["a"].fair_share) == (0, 0.0)
+
+
 def test_the_same_agent_with_another_model_stands_by_itself():
     found = standings([[Contender(agent="a", model="one", votes=1), Contender(agent="a", model="two", votes=0)]])
     assert [(one.agent, one.model) for one in found] == [("a", "one"), ("a", "two")]
