@@ -1,4 +1,4 @@
-"""Catch up on turns that a crash left open, and on mentions that the agent missed.
+"""Catch up on turns that a crash left open, on mentions that the agent missed, and on what people wrote in rooms.
 
 The process that acts for the agent reads open turns from their index in Redis every few seconds. It looks for missed
 mentions in each channel's past after every new session, and when it takes over the agent. An answered mention has a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from agentic.agent.events import mention_id, read_saved_event
 from agentic.agent.services import Services
@@ -17,9 +17,17 @@ from agentic.chat.service import AgentChannels, ChannelInfo
 from agentic.context.entries import Entry, visible
 from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.stop_orders import MissedOrders, StopOrders, read_facts
-from agentic.inbox.triggers import Call, CallDetector, request_room_turn, room_of_thread, says_nothing
+from agentic.inbox.triggers import (
+    Call,
+    CallDetector,
+    replies_to_notice,
+    request_room_turn,
+    room_of_thread,
+    says_nothing,
+)
 from agentic.process.tasks import wait_at_most
 from agentic.state.leases import AnyLease
+from agentic.state.rooms import Room
 from agentic.wire.connection import StateUnavailable
 
 ROUND_SECONDS = 5.0
@@ -113,14 +121,16 @@ class CatchUp:
         here, so that a later session doesn't find them again. Raises StateUnavailable."""
         services, channel_id = self._services, channel.channel_id
         entries = visible(services.chats.transcripts.of(channel_id).entries())
-        recent = (entry for entry in reversed(entries) if entry.created_at >= self._since)
+        recent = [entry for entry in reversed(entries) if entry.created_at >= self._since]
+        room = await room_of_thread(services, channel_id, channel.parent_id) if recent else None
+        if room is not None and room.status != "closed":
+            self._report_missed(reversed(recent), channel, room)
         calls = [(entry, call) for entry in recent if (call := self._pending_call(entry, channel)) is not None]
         ids = [mention_id(entry.id) for entry, _ in calls]
         known = await services.state.turns.known(self._agent, ids)
         new = [one for one, turn_id in zip(calls, ids, strict=True) if not (turn_id in known or turn_id in self._queue)]
         answered = choose_missed(new, self._people)
         await self._queue.registry.close([mention_id(one[0].id) for one in new if one not in answered])
-        room = await room_of_thread(services, channel_id, channel.parent_id) if answered else None
         theme = channel.theme if room is None else room.theme
         for entry, call in answered:
             is_taken = room is not None and room.status == "active" and call is Call.ALL
@@ -129,6 +139,24 @@ class CatchUp:
             how = {"to_all": call is Call.ROLE, "unaddressed": call is Call.ALL, "late": True}
             if self._queue.enqueue(services.mention(entry, channel_id, theme, **how)):
                 log.info("%s: answering message %d, which it may have missed", self._agent, entry.id)
+
+    def _report_missed(self, recent: Iterable[Entry], channel: ChannelInfo, room: Room) -> None:
+        """Tell the coordinator what people wrote since the room was opened. It ignores what it knows."""
+        silence, ignored = self._services.silence, self._services.agents.ignored
+        if silence.check(self._channels.place(channel.channel_id)) is not None:
+            return
+        for said in recent:
+            heard = read_facts(said, channel.channel_id, channel.guild_id, channel.parent_id, group=channel.group)
+            call = self._calls.detect(heard)
+            if said.speaker.kind != "person" or said.created_at < room.opened_at or said.order is not None:
+                continue
+            if ignored.has(heard.author_id, heard.author_roles, heard.guild_id):
+                continue
+            if self._stop_orders.is_overruled(said, heard):
+                continue
+            to_notice = call in (None, Call.REPLY) and replies_to_notice(self._services, said, channel.channel_id)
+            calls = call not in (None, Call.ALL) and not to_notice
+            self._services.agents.person_notices.note(said, channel.channel_id, calls=calls, to_notice=to_notice)
 
     def _pending_call(self, said: Entry, channel: ChannelInfo) -> Call | None:
         """Return how a missed message calls the agent; None for an order, a message before an order, or a stopped

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +33,7 @@ from agentic.chat.service import AgentChannels, IncomingMessage, Person, PersonR
 from agentic.context.entries import Entry
 from agentic.inbox.catch_up import CatchUp
 from agentic.inbox.inbox import TurnQueue, can_merge
+from agentic.inbox.proposed_debates import ProposedDebates
 from agentic.inbox.stop_orders import MissedOrders, OptOutReactions, StopOrders
 from agentic.inbox.triggers import (
     BotMentions,
@@ -40,12 +41,16 @@ from agentic.inbox.triggers import (
     CallDetector,
     MessageCommands,
     find_commanded_agent,
+    note_edit,
+    note_reaction,
+    replies_to_notice,
     request_room_turn,
     room_of_thread,
     says_nothing,
+    withdraw_messages,
 )
 from agentic.llm.types import Model
-from agentic.process.tasks import BackgroundTasks, wait_at_most
+from agentic.process.tasks import BackgroundTasks, cancel_and_wait, wait_at_most
 from agentic.record.notes import ChannelReader
 from agentic.state.leases import AnyLease
 from agentic.tools.own_tools import ChannelAudience
@@ -76,6 +81,7 @@ class AgentHost:
         self.bot_mentions = BotMentions(agent, services, channels, self.queue)
         self._stop_orders = StopOrders(services, channels, self.queue)
         self._opt_outs = OptOutReactions(services, channels)
+        self._debates = ProposedDebates(services, channels)
         self._missed_orders = MissedOrders(
             self.name, services, channels, self._stop_orders, self._opt_outs, self._calls
         )
@@ -148,9 +154,23 @@ class AgentHost:
         return await self._stop_orders.on_message(entry.order, facts, call, who, said_at=entry.created_at, late=late)
 
     async def on_reaction(self, reaction: PersonReaction) -> None:
-        """Obey 🛑 on one of our bots' messages, and 🔕 on an unprompted message."""
+        """Obey 🛑 on one of our bots' messages, 🔕 on an unprompted message, and 🎤 on a bot's question or a proposed
+        debate. In a room, a person's message that people react to gets an answer."""
         await self._stop_orders.on_reaction(reaction)
         await self._opt_outs.on_reaction(reaction)
+        await self._debates.on_reaction(reaction)
+        if self.acts:
+            await note_reaction(self._services, self._channels, reaction)
+
+    async def on_deletion(self, channel_id: int, message_ids: Collection[int]) -> None:
+        """Let a room forget people's messages that were deleted."""
+        if self.acts:
+            await withdraw_messages(self._services, self._channels, channel_id, message_ids)
+
+    async def on_edit(self, channel_id: int, said: Entry) -> None:
+        """Let a room hear what a person's message became."""
+        if self.acts:
+            await note_edit(self._services, self._channels, channel_id, said)
 
     async def on_bot_message(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
         if self.acts:
@@ -194,14 +214,14 @@ class AgentHost:
         room = await room_of_thread(services, channel_id, heard.parent_id) if call is not None else None
         theme = theme if room is None else room.theme
         if room is not None and room.status == "active":
-            if call is Call.REPLY and self._replies_to_notice(asked, channel_id):
+            if call is Call.REPLY and replies_to_notice(services, asked, channel_id):
                 call = None
             else:
                 services.agents.person_notices.note(asked, channel_id, calls=True)
                 if await request_room_turn(services, self.name, room, asked):
                     return
         if asked.order is None and asked.speaker.kind == "person":
-            to_notice = call is None and self._replies_to_notice(asked, channel_id)
+            to_notice = call is None and replies_to_notice(services, asked, channel_id)
             services.agents.person_notices.note(asked, channel_id, calls=call is not None, to_notice=to_notice)
         is_more = call is not None or can_merge(asked, services.chats.directory)  # of a waiting question
         if (is_more and self.queue.merge_into_pending(channel_id, asked, calls=call is not None)) or call is None:
@@ -213,14 +233,6 @@ class AgentHost:
             return
         if (outlet := self._channels.outlet_of(channel_id)) is not None:
             self._busy.reply(outlet.sink, event)
-
-    def _replies_to_notice(self, asked: Entry, channel_id: int) -> bool:
-        """Return whether it replies to a notice of the program in a thread, such as "This room is waiting for a
-        person"."""
-        if asked.reply_to is None or self._channels.place(channel_id).parent_id is None:
-            return False
-        replied = self._services.chats.transcripts.of(channel_id).get(asked.reply_to)
-        return replied is not None and replied.hidden
 
     async def on_instruction(self, raw: str) -> None:
         """Give every readable instruction exactly one result; a repeated instruction gets the same result again."""
@@ -257,7 +269,7 @@ class HostedChannels:
 
 class PersonaHost:
     def __init__(self, settings: AgentSettings, services: Services, model: Model, hosted: HostedChannels) -> None:
-        self.settings, self._services, self._model, self._is_heard = settings, services, model, hosted.is_heard
+        self.settings, self._model, self._is_heard = settings, model, hosted.is_heard
         self._tasks: list[asyncio.Task[None]] = []
 
         agent = build_agent(
@@ -295,9 +307,7 @@ class PersonaHost:
     async def aclose(self) -> None:
         """Cancel what runs; another process, or the next host, continues it."""
         await self.host.aclose()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
         await self._model.aclose()
 
 

@@ -41,7 +41,7 @@ from agentic.agent.events import (
 from agentic.agent.services import Services
 from agentic.chat.directory import Directory
 from agentic.context.entries import Entry
-from agentic.process.tasks import BackgroundTasks
+from agentic.process.tasks import BackgroundTasks, cancel_and_wait
 from agentic.state.waiting_turns import LATEST_DEADLINE
 from agentic.turn.runner import TurnRunner
 from agentic.wire.messages import Instruction, Result, UnreadableInstruction
@@ -392,10 +392,7 @@ class Inbox:
     async def aclose(self) -> None:
         """Accept nothing new; cancel what runs, drop what waits."""
         self.close()
-        running = list(self._running.values())
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await cancel_and_wait(*self._running.values())
 
     # -- from the lanes to the turns ----------------------------------------------------------------------------------
 

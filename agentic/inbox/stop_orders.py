@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_proactive
 from agentic.agent.limits import ReplyThrottle
@@ -71,11 +71,6 @@ async def _acknowledge(channels: AgentChannels, channel_id: int, message_id: int
         await outlet.sink.acknowledge(message_id, emoji)
 
 
-def may_stop(who: Person, moderators: Collection[int]) -> bool:
-    """Return whether the person may stop the bots in a channel for everyone. `moderators`: ids of people and roles."""
-    return who.manages_messages or who.user_id in moderators or not who.roles.isdisjoint(moderators)
-
-
 def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: float = math.inf) -> bool:
     """Return whether the turn answers something the person said before a time (unix seconds), or would write to them
     unprompted."""
@@ -95,12 +90,9 @@ class StopOrders:
     def __init__(self, services: Services, channels: AgentChannels, queue: TurnQueue) -> None:
         self._channels, self._queue = channels, queue
         self._sign_throttle = ReplyThrottle(services.clock)
-        self._silence, self._transcripts, self._directory = (
-            services.silence,
-            services.chats.transcripts,
-            services.chats.directory,
-        )
-        self._moderators, self._record, self._clock = services.settings.moderators, services.record, services.clock
+        self._silence = services.silence
+        self._transcripts, self._directory = services.chats.transcripts, services.chats.directory
+        self._moderators, self._record, self._clock = services.agents.moderators, services.record, services.clock
         self._unsubscribe = services.silence.on_change(self._on_silence)
 
     def stop(self) -> None:
@@ -220,7 +212,9 @@ class StopOrders:
 
     def _may_stop(self, who: Person, channel_id: int) -> bool:
         view = self._channels.view_of(channel_id)
-        return (view is not None and view.is_private) or may_stop(who, self._moderators)
+        if view is not None and view.is_private:
+            return True
+        return self._moderators.has(who, self._channels.place(channel_id).guild_id)
 
     def _note(self, action: str, who: Person, channel_id: int) -> None:
         """Record the order, by the first bot that obeyed."""

@@ -28,9 +28,9 @@ from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent, MentionEvent, read_saved_event
 from agentic.agent.services import Services
 from agentic.chat.outlet import CommandReplies, Outlet, is_unfinished
-from agentic.chat.service import AgentChannels, IncomingMessage
+from agentic.chat.service import AgentChannels, IncomingMessage, PersonReaction
 from agentic.context.commands import parse_m
-from agentic.context.entries import NOBODY_CALLED, Entry, is_visible
+from agentic.context.entries import NOBODY_CALLED, Entry, is_mark, is_visible
 from agentic.inbox.inbox import TurnQueue
 from agentic.llm.types import Message, Prompt
 from agentic.state.rooms import Room
@@ -129,6 +129,12 @@ async def room_of_thread(services: Services, channel_id: int, parent_id: int | N
     return await services.state.coordination.rooms.read(channel_id)
 
 
+def replies_to_notice(services: Services, said: Entry, channel_id: int) -> bool:
+    """Return whether it replies to a notice of the program, such as "This room is waiting for a person"."""
+    replied = services.chats.transcripts.of(channel_id).get(said.reply_to) if said.reply_to is not None else None
+    return replied is not None and replied.hidden
+
+
 @or_default(False, "messages in rooms get no turn")
 async def request_room_turn(services: Services, agent: str, room: Room, asked: Entry) -> bool:
     """Ask for the agent's next turn in the room to answer a message; False if the agent has to answer it by itself."""
@@ -140,6 +146,49 @@ async def request_room_turn(services: Services, agent: str, room: Room, asked: E
     if outcome != "requested":
         log.info("%s: message %d in room %d gets no turn: %s", agent, asked.id, room.thread_id, outcome)
     return outcome == "requested"
+
+
+async def note_reaction(services: Services, channels: AgentChannels, reaction: PersonReaction) -> None:
+    """Tell the coordinator of a person's message in an active room to which enough people reacted."""
+    channel_id, parent_id = reaction.channel_id, channels.place(reaction.channel_id).parent_id
+    transcript = services.chats.transcripts.known(channel_id)
+    said = transcript.get(reaction.message_id) if transcript is not None else None
+    if said is None or said.speaker.kind != "person" or said.hidden or is_mark(reaction.emoji):
+        return
+    if parent_id is None or not services.agents.person_notices.react(said, reaction.who.user_id):
+        return
+    room = await room_of_thread(services, channel_id, parent_id)
+    if room is not None and room.status == "active":
+        _note_again(services, room, said, is_wanted=True)
+
+
+async def note_edit(services: Services, channels: AgentChannels, channel_id: int, said: Entry) -> None:
+    """Tell the coordinator of a person's message in a room that asks something now, or calls a member, after an
+    edit."""
+    if said.speaker.kind != "person" or said.hidden or not services.agents.person_notices.has_noted(said.id):
+        return
+    room = await room_of_thread(services, channel_id, channels.place(channel_id).parent_id)
+    if room is not None:
+        _note_again(services, room, said)
+
+
+def _note_again(services: Services, room: Room, said: Entry, *, is_wanted: bool = False) -> None:
+    """Report what is new about a message in a room, unless its author is ignored."""
+    if not services.agents.ignored.has(said.speaker.id, said.speaker.roles, room.guild_id):
+        to_notice, thread_id = replies_to_notice(services, said, room.thread_id), room.thread_id
+        services.agents.person_notices.note(said, thread_id, calls=False, to_notice=to_notice, is_wanted=is_wanted)
+
+
+@or_default(None, "people's deleted messages in rooms still wait for an answer")
+async def withdraw_messages(
+    services: Services, channels: AgentChannels, channel_id: int, message_ids: Collection[int]
+) -> None:
+    """Tell the coordinator of messages that were deleted in a room, so that nobody has to answer them."""
+    if await room_of_thread(services, channel_id, channels.place(channel_id).parent_id) is None:
+        return
+    if deleted := services.agents.person_notices.withdraw(message_ids):
+        order = RoomOrder(deleted=tuple(sorted(deleted)))
+        await services.bus.orders.give(Command(command="room-withdraw", channel_id=channel_id, room=order))
 
 
 # -- other agents -----------------------------------------------------------------------------------------------------

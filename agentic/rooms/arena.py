@@ -13,10 +13,9 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from agentic.agent.agent import Agent
-from agentic.agent.options import Pins
+from agentic.agent.options import LookupScope
 from agentic.agent.services import Services
 from agentic.agent.side_calls import SideCall, run_side_call
 from agentic.chat.outlet import CannotPost
@@ -39,7 +38,7 @@ from agentic.wire.reasons import TurnAborted
 BOXES = ("🅰️", "🅱️")
 MAX_QUOTE = 300  # characters of the question
 TOO_FEW = f"{HIDDEN}I can't open an arena right now: it needs two bots that can answer. Please try again later."
-FAILED = f"{HIDDEN}The arena is off: one of the two bots had no answer. Please ask again. /why-not says more."
+FAILED = f"{HIDDEN}The arena is off, because a bot had no answer. Please ask again. /why-not says more."
 INTERRUPTED = f"{HIDDEN}The arena is off: it was interrupted before both bots had answered. Please ask again."
 ANSWER_SECONDS = 75.0
 ANSWER_TOKENS = 1_200
@@ -194,7 +193,7 @@ class ArenaKeeper:
                 at=arena.until or self._clock(),
                 channel_id=arena.channel_id,
                 question=arena.question,
-                asked_by=arena.asked_by,
+                asked_by=arena.asked_by or None,
                 contenders=tuple(contenders),
             )
         )
@@ -235,16 +234,6 @@ def result_text(arena: Arena, votes: Sequence[int]) -> str:
     return "\n".join([f"{HIDDEN}**The arena is over: {verdict}**", *lines, f"> {_quoted_question(arena)}"])
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaPlace:
-    """An arena's place for options, without pins: these are for conversations."""
-
-    channel_id: int
-    guild_id: int | None
-    pins: Pins = ()
-    parent: ArenaPlace | None = None
-
-
 def draw_pair(agents: Sequence[Agent], guild_id: int | None, rng: random.Random) -> tuple[Agent, Agent] | None:
     """Draw two agents that can answer in a server, with different models if possible. None if fewer than two can."""
     models = {agent.key: agent.models.for_guild(guild_id) for agent in agents}
@@ -263,12 +252,14 @@ async def ask_contender(agent: Agent, arena: Arena) -> ArenaAnswer:
     model = agent.models.for_guild(arena.guild_id)
     persona = await agent.persona.prompt(arena.channel_id, writes=False) if agent.persona is not None else None
     who = (persona.stable if persona is not None else "") or agent.me.personality
-    options = agent.options.options(agent.key, ArenaPlace(arena.channel_id, arena.guild_id))
+    options = agent.options.options(agent.key, LookupScope(arena.guild_id, arena.channel_id))
+    thinks = options.thinking not in (None, "none")  # thinking uses the same tokens, so the owner's limit applies
     prompt = Prompt(
         text=arena.question,
         system=f"You are {agent.me.display_name}.\n\n{who}\n\n{RULES}",
         temperature=options.temperature,
-        max_output_tokens=min(options.max_output_tokens, ANSWER_TOKENS),
+        thinking=options.thinking,
+        max_output_tokens=options.max_output_tokens if thinks else min(options.max_output_tokens, ANSWER_TOKENS),
         timeout=ANSWER_SECONDS,
         guild_id=arena.guild_id,
         labels={"agent": agent.key, "arena": str(arena.id), "trigger": "mention", "asked": arena.question},
@@ -281,8 +272,8 @@ async def ask_contender(agent: Agent, arena: Arena) -> ArenaAnswer:
         date=agent.today(),
         prompt=prompt,
         guild_id=arena.guild_id,
-        person_id=arena.asked_by,
-        message_id=arena.id,
+        person_id=arena.asked_by or None,
+        message_id=arena.id if arena.asked_by else None,  # an owner has no limit on mentions
     )
     try:
         reply = await run_side_call(call, model, agent.limits)

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Literal, TypeVar
@@ -27,11 +28,15 @@ from typing import Literal, TypeVar
 from agentic.agent.roster import LOOK_EVERY
 from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
+from agentic.formats import FORMATS, SIDES
 from agentic.process.tasks import wait_at_most
-from agentic.rooms.opening import escaped
-from agentic.rooms.room_bot import RoomBot, RoomPost
+from agentic.rooms.ledger import ledger_of, list_arguments
+from agentic.rooms.opening import escaped, is_opening
+from agentic.rooms.polls import AFTER, BEFORE, MAX_HOURS, poll_of
+from agentic.rooms.room_bot import Poll, RoomBot, RoomPost, Stands, ThreadWords
 from agentic.state.leases import AnyLease
-from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine
+from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, NOT_ASKED, PERSONA_FIELDS, VOTE, Marks, Room, RoomLine
+from agentic.state.silence import ChannelRef, Silenced
 from agentic.text import counted
 from agentic.wire import keys
 from agentic.wire.bus import NOBODY, Bus
@@ -69,7 +74,7 @@ FAILURES: Mapping[str, str] = {
     "session_lost": "its coding session was lost",
     "timed_out": "it took too long",
     "unknown_channel": "it can't see this thread",
-    "unreadable": "its model's answer couldn't be read",
+    "unreadable": "its model repeated a message, or its answer couldn't be read",
 }
 OTHER_FAILURE = "the program had an error, which is in the owner's log"
 GO_ON = "Use /room resume to continue."
@@ -89,11 +94,25 @@ NOT_LOCKED = (
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Step = Literal["unarchive", "settle", "unlock", "announce", "lock", "warn", "line", "report", "card", "archive"]
+Step = Literal[
+    "unarchive",
+    "settle",
+    "ask before",
+    "unlock",
+    "announce",
+    "ask after",
+    "lock",
+    "warn",
+    "line",
+    "ledger",
+    "report",
+    "card",
+    "archive",
+]
 
 
-CloseRoom = Callable[[Room, Sequence[RoomPost]], Awaitable[str]]
-"""Records a room's contest and returns its closing card; see agentic.rooms.closing."""
+CloseRoom = Callable[[Room, ThreadWords], Awaitable[str]]
+"""Records what came of a room and returns its closing card; see agentic.rooms.closing."""
 
 
 class RoomThreadManager:
@@ -108,29 +127,31 @@ class RoomThreadManager:
         lease: AnyLease,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
+        self._services = services
         self._rooms, self._marks = services.state.coordination.rooms, services.state.coordination.room_marks
         self._bots, self._close, self._orders, self._clock = bots, close, services.bus.orders, services.clock
-        self._roster, self._members_due = services.agents.roster, 0.0  # when to look for deleted members; inf: not now
+        self._roster, self._members_due = services.agents.roster, 0.0  # when to look for changed members; inf: not now
         self._lease, self._poll_seconds = lease, poll_seconds
         self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
         self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
         self._missed: set[int] = set()  # threads that may have been archived while nobody followed them
         self._busy: set[int] = set()
         self._pauses: dict[int, float] = {}  # thread → seconds until the next try
+        self._cards: dict[str, str] = {}  # closing cards that couldn't be posted yet: their calls are paid
         self._swept = False
         self._wake = asyncio.Event()
 
     def start(self, bus: Bus) -> None:
         """Subscribe to changes of rooms and of the roster."""
         bus.subscribe(keys.ROOM_NOTICES, self._on_notice)
-        self._roster.on_change(self._look_for_deleted_soon)
+        self._roster.on_change(self._look_for_members_soon)
 
     def _on_notice(self, raw: str) -> None:
         notice = read(RoomNotice, raw)
         if notice is not None and self._lease.is_held:
             self._look_at(notice.thread_id, self._clock())
 
-    def _look_for_deleted_soon(self) -> None:
+    def _look_for_members_soon(self) -> None:
         self._members_due = self._clock() + SETTLE_SECONDS
 
     async def run(self) -> None:
@@ -158,7 +179,7 @@ class RoomThreadManager:
             if not self._swept and self._bots.any():
                 await self.sweep()
             if self._swept and self._members_due <= self._clock():
-                await self._remove_deleted()
+                await self._update_members()
         except StateUnavailable as away:
             log.debug("could not check the rooms: %s; trying again later", away)
 
@@ -171,22 +192,31 @@ class RoomThreadManager:
             self._look_at(room.thread_id, self._clock())
         self._swept = True
 
-    async def _remove_deleted(self) -> None:
-        """Remove members from active rooms if their personas were deleted. Raises StateUnavailable, after scheduling
-        another try."""
+    async def _update_members(self) -> None:
+        """Remove members from active rooms if their personas were deleted, and rename those whose personas have other
+        names now. Raises StateUnavailable, after scheduling another try."""
         self._members_due, due = inf, self._clock() + RETRY_SECONDS
         try:
             for room in await self._rooms.list("active", limit=None):
-                if not (gone := self._roster.gone(room.names)):
-                    continue
-                order = Command(command="room-remove", channel_id=room.thread_id, room=RoomOrder(gone=gone))
-                outcome = await self._orders.give(order)
-                log.info("room %d: removing deleted personas: %s: %s", room.thread_id, ", ".join(gone), outcome)
-                if outcome != "removed_member":
-                    self._members_due = min(due, self._members_due)
+                for name, order, wanted in self._changes_of(room):
+                    outcome = await self._orders.give(Command(command=name, channel_id=room.thread_id, room=order))
+                    log.info("room %d: %s after a change of personas: %s", room.thread_id, name, outcome)
+                    if outcome != wanted:
+                        self._members_due = min(due, self._members_due)
         except StateUnavailable:
             self._members_due = min(due, self._members_due)
             raise
+
+    def _changes_of(self, room: Room) -> Iterator[tuple[str, RoomOrder, str]]:
+        """Yield the commands that the roster's changes call for: name, order, and outcome."""
+        if gone := self._roster.gone(room.names):
+            yield "room-remove", RoomOrder(gone=gone), "removed_member"
+        for entry in self._roster:
+            known, now = room.member(entry.key), entry.member
+            if entry.is_bot or known is None:  # a bot's persona may be known in another process only
+                continue
+            if any(getattr(known, name) != getattr(now, name) for name in PERSONA_FIELDS):
+                yield "room-add", RoomOrder(member=now.model_dump_json()), "already_member"
 
     def _look_at(self, thread_id: int, at: float) -> None:
         self._due[thread_id] = min(at, self._due.get(thread_id, at))
@@ -231,10 +261,15 @@ class RoomThreadManager:
         is_done = True  # False if no bot may do it: then it's marked as done, or it would be tried forever
         match step:
             case "settle":
-                await mark(standing=ACTIVE)
+                await mark(standing=ACTIVE, poll_after=0)
+            case "ask before":
+                await mark(poll_before=await self._ask(room, BEFORE, MAX_HOURS, since=room.opened_at - SKEW_SECONDS))
+            case "ask after":
+                await self._end_poll(room, marks.poll_before)
+                await mark(poll_after=await self._ask(room, AFTER, 1))
             case "unarchive":
                 is_done = await bots.archive(room, archived=False)
-                await mark(archived=False, standing=ACTIVE)
+                await mark(archived=False, standing=ACTIVE, poll_after=0)
                 self._missed.discard(room.thread_id)
             case "archive":
                 is_done = await bots.archive(room, archived=True)
@@ -257,21 +292,69 @@ class RoomThreadManager:
                 assert line is not None  # or there was no such step
                 is_done = await self._say(room, line_text(room, line), f"line {line.number}")
                 await mark(line=line.number)
+            case "ledger":
+                await self._keep_ledger(room)
+                await mark(ledger=ledger_of(room))
             case "report" if room.why == "no_access" and await self._was_deleted(room):
                 return  # the room changes, and is looked at again
             case "report":  # in the channel above if the thread is gone
-                key = _key(room)
-                is_done = room.why not in OUTSIDE and await self._say(room, why_line(room), key)
-                is_done = is_done or await self._say(room, why_line_outside(room), key, outside=True)
+                key, place = _key(room), ChannelRef(room.thread_id, room.channel_id, room.guild_id)
+                notice = why_line(room, self._services.silence.check(place))
+                is_done = room.why not in OUTSIDE and await self._say(room, notice, key)
+                is_done = is_done or await self._say(room, for_channel(notice, room), key, outside=True)
                 await mark(standing=standing_of(room))
             case "card":
-                is_done = await self._say(room, await self._close(room, await bots.posts(room)), _key(room))
+                key = _key(room)
+                if key not in self._cards:
+                    words = replace(await bots.words(room), stands=await self._stands(room, marks))
+                    self._cards[key] = await self._close(room, words)
+                is_done = await self._say(room, self._cards[key], key)
                 newest = room.lines[-1].number if room.lines else 0
                 await mark(standing=standing_of(room), line=newest)  # the card says why it is over
+                del self._cards[key]
         if not is_done:
             log.warning(
                 "room %d: no bot has the permission for this step in its thread: %s; skipped", room.thread_id, step
             )
+
+    async def _keep_ledger(self, room: Room) -> None:
+        """Let the cheap model list the arguments made so far, and give the list to the coordinator."""
+        made = await list_arguments(self._services, room, partial(self._bots.posts, room))
+        if made:
+            order = Command(command="room-ledger", channel_id=room.thread_id, room=RoomOrder(ledger=made))
+            log.info("room %d: its list of arguments: %s", room.thread_id, await self._orders.give(order))
+
+    async def _ask(self, room: Room, text: str, hours: int, *, since: float | None = None) -> int:
+        """Post a poll, and return its message, or NOT_ASKED."""
+        if since is None and room.thread_id in self._unsure:
+            since = room.changed_at - SKEW_SECONDS
+        poll, key = poll_of(room, hours=hours), f"{text} {room.slot_until}"
+        made = await self._optional(room, self._bots.ask(room, f"{HIDDEN}{text}", poll, key, since=since), 0)
+        return made or NOT_ASKED
+
+    async def _end_poll(self, room: Room, message_id: int) -> None:
+        if message_id > 0:
+            await self._optional(room, self._bots.end_poll(room, message_id), None)
+
+    async def _stands(self, room: Room, marks: Marks) -> tuple[Stands, Stands] | None:
+        """End the room's polls, and return what people answered to both, or None."""
+        polls = marks.poll_before, marks.poll_after
+        for message_id in polls:
+            await self._end_poll(room, message_id)
+        if min(polls) <= 0:
+            return None
+        before, after = [await self._optional(room, self._bots.stands(room, each), None) for each in polls]
+        return None if before is None or after is None else (before, after)
+
+    async def _optional(self, room: Room, request: Awaitable[T], instead: T) -> T:
+        """Return what a request about a poll returns, or `instead` if it fails twice: a room does without polls."""
+        try:
+            return await request
+        except CannotPost as error:
+            if error.reason != "discord_failed" or room.thread_id not in self._unsure:
+                raise
+            log.warning("room %d: a poll failed twice: %s; the room continues without it", room.thread_id, error)
+            return instead
 
     async def _was_deleted(self, room: Room) -> bool:
         """Whether the thread is invisible because it was deleted. If so, tell the coordinator."""
@@ -307,7 +390,8 @@ def slot_of(room: Room, now: float) -> float | None:
 def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool, missed: bool = False) -> Step | None:
     """Return the thread's next step, from the room and the marks of finished steps. None if all are done.
 
-        open again → lines about members → notice of the audience's break → lock   while it is active
+        open again → first poll → lines about members → notice of the audience's break → last poll → lock
+                                             while it is active; last, at the end of a phase, the list of arguments
         unlock → lines about members → line that says why                          once it is paused
         unlock → closing card → archive                                            once it is closed
 
@@ -318,18 +402,16 @@ def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool, missed: b
     if room.status == "active":
         if missed or marks.archived or marks.standing in SHUT:
             return "unarchive"
-        if marks.standing != ACTIVE:
+        if marks.standing != ACTIVE or (marks.poll_after and room.closing_because is None):
             return "settle"
+        if room.poll and not marks.poll_before:
+            return "ask before"
         if next_line(room, marks) is not None:
             return "line"
-        slot = slot_of(room, now) if room.has_slots else None
-        if not room.has_slots or slot is not None:
-            if marks.locked:
-                return "unlock"
-            return "announce" if slot is not None and marks.slot != slot else None
-        if marks.lock_done:
-            return None
-        return "lock" if may_lock else None if marks.unlockable else "warn"
+        is_due = marks.ledger != (ledger_of(room) or marks.ledger)
+        return _slot_step(room, marks, now, may_lock=may_lock) or ("ledger" if is_due else None)
+    if room.why == "too_old":  # its thread is gone with the stand-in for Discord
+        return None
     if marks.locked:
         return "unlock"
     if room.status == "paused" and room.why not in WITHOUT_LINES and next_line(room, marks) is not None:
@@ -337,6 +419,21 @@ def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool, missed: b
     if marks.standing != standing_of(room):
         return "report" if room.status == "paused" else "card"
     return "archive" if room.status == "closed" and not marks.archived else None
+
+
+def _slot_step(room: Room, marks: Marks, now: float, *, may_lock: bool) -> Step | None:
+    """Return the active room's next step for its audience's break, and between two breaks."""
+    slot = slot_of(room, now)
+    if not room.has_slots or slot is not None:
+        if marks.locked:
+            return "unlock"
+        if slot is not None and marks.slot != slot:
+            return "announce"
+        is_last = slot is not None and room.closing_because is not None
+        return "ask after" if is_last and marks.poll_before > 0 and not marks.poll_after else None
+    if marks.lock_done:
+        return None
+    return "lock" if may_lock else None if marks.unlockable else "warn"
 
 
 def next_line(room: Room, marks: Marks) -> RoomLine | None:
@@ -361,10 +458,17 @@ def line_text(room: Room, line: RoomLine) -> str:
             )
         case "thinking":
             return f"{HIDDEN}{who} is thinking (about {line.why} s)…"
+        case "phase":
+            next_one = f" Next: {who}." if who else ""
+            return f"{HIDDEN}{phase_text(room, line.why)}{next_one}"
+        case "next":
+            return f"{HIDDEN}{who} speaks next, <t:{line.why}:R> (<t:{line.why}:t>)."
+        case "slot":
+            return slot_over_line(line)
         case "unclear":
             return f"{HIDDEN}That name fits more than one member: {' or '.join(shown)}. Write the whole name."
     left = {
-        "chose": f"{who} has left the room. Use /room add to bring it back.",
+        "chose": f"{who} decided to leave the room, with the post above. Use /room add to bring it back.",
         "removed": f"Someone removed {who} from the room. Use /room add to bring it back.",
         "deleted": f"{who} is no longer in this room, because the persona was deleted.",
     }
@@ -373,25 +477,53 @@ def line_text(room: Room, line: RoomLine) -> str:
         " back."
     )
     text = f"{HIDDEN}{left.get(line.why, failed)}"
+    sides = {member.side for member in room.left if member.shown in line.members} - {each.side for each in room.members}
+    if (side := next(iter(sides & {*SIDES[:2]}), None)) is not None:
+        text += f" Nobody is {side} it now."
     if room.status == "paused" and len(room.members) < MIN_MEMBERS:
         text += " Fewer than two members are left, so use /room add before /room resume."
     return text
 
 
+def phase_text(room: Room, name: str) -> str:
+    """Say which phase has begun, how long it lasts, and what happens in it."""
+    phase, last = next(((phase, last) for phase, last in room.schedule() if phase.name == name), (None, 0))
+    shown = f"**{name[:1].upper()}{name[1:]}**"
+    return shown if phase is None else f"{shown}, until turn {last}: {phase.about}."
+
+
 def slot_line(room: Room, now: float) -> str:
-    seconds = max(1, round((room.slot_until or now) - now))
-    return f"{HIDDEN}The floor is yours for {counted(seconds, 'second')}. The next speakers will respond to you."
+    seconds = counted(max(1, round((room.slot_until or now) - now)), "second")
+    if room.closing_because is not None:
+        which = "convinced you" if FORMATS[room.format].has_sides else "you liked best"
+        return (
+            f"{HIDDEN}That was the last post. You have {seconds} to vote: react with {VOTE} to the posts that {which}."
+            " Then the room closes."
+        )
+    return f"{HIDDEN}The floor is yours for {seconds}. Ask what you want: the next speakers answer your questions."
 
 
-def why_line(room: Room) -> str:
-    """Say why the room is paused, and what to do."""
+def slot_over_line(line: RoomLine) -> str:
+    """Say that a slot is over, how many messages get an answer, and who is next."""
+    messages = counted(int(line.why) if line.why.isdecimal() else 1, "message")
+    answered = "Nobody asked anything." if line.why == "0" else f"The next speakers answer {messages}."
+    next_one = f" Next: {escaped(line.members[0])}." if line.members else ""
+    return f"{HIDDEN}The audience's time is over. {answered}{next_one}"
+
+
+def why_line(room: Room, silenced: Silenced | None = None) -> str:
+    """Say why the room is paused, and what to do. `silenced`: the stop or pause that applies to its thread."""
     because, turns = _because(room), f" after {counted(room.turn_number, 'turn')}" if room.turn_number else ""
-    return f"{HIDDEN}This room is paused{turns}{because}. {WHAT_TO_DO.get(room.why, GO_ON)}"
+    what_to_do = WHAT_TO_DO.get(room.why, GO_ON)
+    if room.why == "stopped" and silenced is not None and silenced.channel_id != room.thread_id:
+        end = f"/resume in <#{silenced.channel_id}>" if silenced.channel_id is not None else "/bots resume"
+        what_to_do = f"Use {end} first, then /room resume to continue."
+    return f"{HIDDEN}This room is paused{turns}{because}. {what_to_do}"
 
 
-def why_line_outside(room: Room) -> str:
-    """The same, for the channel above the thread."""
-    return why_line(room).replace("This room", f"The room “{room.topic}”", 1)
+def for_channel(line: str, room: Room) -> str:
+    """Return a line about the room for the channel above its thread."""
+    return line.replace("This room", f"The room “{room.topic}”", 1)
 
 
 def closed_line(room: Room) -> str:
@@ -441,15 +573,39 @@ class ThreadBots:
         first = self.near(room)[:1]
         return bool(await self._by_any(first, lambda bot: bot.say(room.channel_id, thread_id, text, key, since=since)))
 
+    async def ask(self, room: Room, text: str, poll: Poll, key: str, *, since: float | None) -> int:
+        """Post a poll in the thread, and return its message; 0 if no bot may."""
+        able, key = [bot for bot in self.near(room) if bot.may_ask(room.channel_id)], f"room {room.thread_id} {key}"
+        place = room.channel_id, room.thread_id
+        return sum(await self._by_any(able, lambda bot: bot.ask(*place, text, poll, key, since=since)))
+
+    async def end_poll(self, room: Room, message_id: int) -> None:
+        """End a poll, if the bot that posted it is here."""
+        place = room.channel_id, room.thread_id, message_id
+        await self._by_any(self.near(room), lambda bot: bot.end_poll(*place))
+
+    async def stands(self, room: Room, message_id: int) -> Stands | None:
+        """Return what people answered to a poll; None if it can't be read anymore."""
+        place = room.channel_id, room.thread_id, message_id
+        found = await self._by_any(self.near(room)[:1], lambda bot: bot.stands(*place))
+        return found[0] if found else None
+
     async def is_gone(self, room: Room) -> bool:
         """Whether the thread was deleted; False if the bots can't tell."""
         return any(await self._by_any(self.near(room), lambda bot: bot.is_gone(room.channel_id, room.thread_id)))
 
     async def posts(self, room: Room) -> Sequence[RoomPost]:
-        """Return the agents' posts in the thread, oldest first; none if they can't be read anymore."""
+        return (await self.words(room)).posts
+
+    async def words(self, room: Room) -> ThreadWords:
+        """Return what was said in the thread; nothing if it can't be read anymore. Only members' posts are posts of the
+        room, and nothing before its opening message, if it was opened in a thread."""
         first = self.near(room)[:1]
-        found = await self._by_any(first, lambda bot: bot.posts(room.channel_id, room.thread_id))
-        return found[0] if found else ()
+        found = await self._by_any(first, lambda bot: bot.words(room.channel_id, room.thread_id))
+        words, names = found[0] if found else ThreadWords(), {member.name for member in room.everyone}
+        opened = next((post.message_id for post in words.posts if is_opening(room, post.text)), 0)
+        posts = (post for post in words.posts if post.message_id > opened and post.agent in names)
+        return replace(words, posts=tuple(posts))
 
     async def lock(self, room: Room, *, locked: bool) -> bool:
         able = [bot for bot in self.near(room) if bot.may_lock(room.channel_id)]
@@ -481,6 +637,7 @@ class ThreadWatch:
     def __init__(self, services: Services, bot: RoomBot, *, lease: AnyLease) -> None:
         self._bot, self._lease, self._orders = bot, lease, services.bus.orders
         self._rooms, self._marks = services.state.coordination.rooms, services.state.coordination.room_marks
+        self._conversations = services.state.coordination.conversations
 
     @or_default(None, "changes of threads and channels are not followed")
     async def changed(self, thread_id: int, *, archived: bool, locked: bool) -> None:
@@ -523,8 +680,24 @@ class ThreadWatch:
             now = await self._bot.read_thread(room.channel_id, room.thread_id)
             if now is not None and now.deleted:
                 await self._pause(room, "deleted")
-            elif now is not None and now.locked:
-                await self.changed(room.thread_id, archived=now.archived, locked=True)
+            elif now is not None:
+                if now.locked:
+                    await self.changed(room.thread_id, archived=now.archived, locked=True)
+                await self._withdraw_deleted(room)
+
+    async def _withdraw_deleted(self, room: Room) -> None:
+        """Tell the coordinator which of the messages that wait for an answer were deleted meanwhile."""
+        state = await self._conversations.read(room.thread_id, at_rest=True)
+        heard = state.talk.heard if state is not None else ()
+        waiting = [each.message_id for each in heard if each.waits_for(room.names) is not None]
+        try:
+            deleted = await self._bot.find_deleted(room.channel_id, room.thread_id, waiting) if waiting else ()
+        except CannotPost as error:
+            log.info("room %d: looking for deleted messages failed: %s; they still count", room.thread_id, error)
+            return
+        if deleted:
+            order = RoomOrder(deleted=tuple(deleted))
+            await self._orders.give(Command(command="room-withdraw", channel_id=room.thread_id, room=order))
 
     async def _pause(self, room: Room, reason: str) -> None:
         order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=reason))

@@ -162,7 +162,7 @@ async def test_a_post_that_grows_calls_once_when_it_is_whole(scene):
             {"channel_id": LOUNGE, "message_id": message_id, "data": {"content": content}, "new_message": whole},
         )()
         await scene.cog.on_raw_message_edit(event)
-        await scene.cog.on_bot_message_edit(event)
+        await scene.cog.on_edited_words(event)
         await settle()
     assert [event.asked.text for event in entered] == ["@Claude what do you say?"]
 

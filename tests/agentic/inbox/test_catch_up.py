@@ -237,7 +237,12 @@ def signed(back, *, ago, author=None, givers=(11,), emoji="🛑"):
     me, place = back.scene.me, back.scene.channel()
     users = [user(giver, f"user{giver}") for giver in givers]
     message_id = back.wrote("as I said", ago=ago, author=author or me.id, bot=author is None)
-    given = SimpleNamespace(emoji=emoji, count=len(users), users=lambda **_: SimpleNamespace(flatten=_answering(users)))
+    given = SimpleNamespace(
+        emoji=emoji,
+        count=len(users),
+        count_details=SimpleNamespace(burst=0),
+        users=lambda **_: SimpleNamespace(flatten=_answering(users)),
+    )
     place.past[0].reactions = [given]
     place.fetch_message = lambda wanted: _answering(next(one for one in place.past if one.id == wanted))()
     return message_id

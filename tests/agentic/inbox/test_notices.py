@@ -100,3 +100,24 @@ async def test_while_redis_is_away_nothing_is_noticed_and_nothing_fails(bus: Pub
     notices.note(said(8, ALICE), CHANNEL, calls=False)
     await until(lambda: bus.notices)
     assert [each.message_id for each in bus.notices] == [8]
+
+
+async def test_a_question_says_that_it_asks_even_at_the_end_of_a_long_message(
+    bus: Published, notices: PersonNotices
+) -> None:
+    notices.note(said(7, ALICE, "x " * 2_000 + "And milk?"), CHANNEL, calls=False)
+    notices.note(said(8, ALICE, "lol"), CHANNEL, calls=False)
+    await until(lambda: len(bus.notices) == 2)
+    assert [each.asks for each in bus.notices] == [True, False]
+
+
+async def test_two_people_who_react_make_a_remark_wanted_and_its_author_does_not_count(
+    bus: Published, notices: PersonNotices
+) -> None:
+    remark = said(7, text="Tea is a soup.")
+    notices.note(remark, CHANNEL, calls=False)
+    assert [notices.react(remark, person) for person in (remark.speaker.id, 50, 50, 51)] == [False, False, False, True]
+    for _ in NAMES:
+        notices.note(remark, CHANNEL, calls=False, is_wanted=True)
+    await until(lambda: bus.asked == 2)
+    assert [each.asks for each in bus.notices] == [False, True]

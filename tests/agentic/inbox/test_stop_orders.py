@@ -12,9 +12,8 @@ import pytest
 
 from agentic.agent.events import InstructionEvent
 from agentic.chat.outlet import CannotPost, Post
-from agentic.chat.service import Person
 from agentic.context.commands import Order, order_in
-from agentic.inbox.stop_orders import answers, may_stop
+from agentic.inbox.stop_orders import answers
 from agentic.state.silence import EVERYTHING, ChannelRef, Scope
 from agentic.turn.progress import Cancellation
 from agentic.turn.result import post_failure_reply
@@ -103,19 +102,6 @@ def signs(scene: Scene, name: str) -> list[tuple[int, str]]:
 )
 def test_what_is_an_order(text: str, order: Order | None):
     assert order_in(text) == order
-
-
-@pytest.mark.parametrize(
-    ("who", "may"),
-    [
-        (Person(1), False),
-        (Person(1, frozenset({50}), manages_messages=True), True),
-        (Person(7), True),
-        (Person(1, frozenset({50, 60})), True),
-    ],
-)
-def test_who_may_stop_a_channel(who: Person, may: bool):
-    assert may_stop(who, moderators={7, 60}) is may
 
 
 # -- a stop -----------------------------------------------------------------------------------------------------------

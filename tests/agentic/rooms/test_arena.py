@@ -346,21 +346,32 @@ async def test_an_answer_is_on_the_books_of_its_agent_and_on_the_account_of_the_
     assert (record.kind, record.asked_by, record.cost_usd) == ("arena", ALICE, CALL.cost_usd)
 
 
+async def test_an_owners_arena_from_the_console_is_charged_to_no_person():
+    scene = Scene("claude", caps=Caps(person=0.0))
+    agent, state = scene.cogs["claude"].host.agent, scene.state
+    scene.answers(Reply(text="Rayleigh scattering.", usage=CALL))
+    await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock(), "asked_by": 0}))
+    (record,) = state.recorded
+    assert (record.asked_by, record.asked_message_id, record.cost_usd) == (None, None, CALL.cost_usd)
+
+
 @pytest.mark.parametrize(
     ("persona", "asked_with"),
     [
-        ({"temperature": 1.5, "max_output_tokens": 300}, (1.5, 300)),
-        ({"max_output_tokens": 9000}, (None, ANSWER_TOKENS)),
+        ({"temperature": 1.5, "max_output_tokens": 300}, (1.5, None, 300)),
+        ({"max_output_tokens": 9000}, (None, None, ANSWER_TOKENS)),
+        ({"max_output_tokens": 9000, "thinking": "none"}, (None, "none", ANSWER_TOKENS)),
+        ({"max_output_tokens": 9000, "thinking": "high"}, (None, "high", 9000)),
     ],
 )
-async def test_a_contender_answers_with_its_own_temperature_and_no_more_than_its_own_length(persona, asked_with):
+async def test_a_contender_answers_with_its_own_temperature_thinking_and_length(persona, asked_with):
     scene = Scene("claude")
     agent = scene.cogs["claude"].host.agent
     agent = replace(agent, options=OptionBook({"claude": "Claude"}, {}, extra_layer=lambda _: persona))
     scene.answers(Reply(text="Rayleigh scattering.", usage=CALL))
     await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}))
     prompt, _ = scene.cog.asked[0]
-    assert (prompt.temperature, prompt.max_output_tokens) == asked_with
+    assert (prompt.temperature, prompt.thinking, prompt.max_output_tokens) == asked_with
 
 
 @pytest.mark.parametrize("answer", [ServerFailed("down"), Reply(text="", usage=CALL)])

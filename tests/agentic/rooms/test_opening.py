@@ -74,6 +74,12 @@ class World:
     async def edit_opening(self, channel_id: int, message_id: int, text: str) -> None:
         self.messages[message_id] = text
 
+    async def say(self, channel_id: int, thread_id: int, text: str, key: str, *, since: float | None = None) -> None:
+        self._check("say")
+        if since is None or text not in self.messages.values():
+            self.messages[len(self.messages)] = text
+        self._step("say")
+
     async def give(self, command: Command) -> str:
         self._check("give")
         assert command.command == "room-open"
@@ -137,6 +143,25 @@ async def test_killed_at_any_step_it_is_opened_once_by_the_process_that_comes_ne
         assert await openings.of("grok") == []
 
 
+@pytest.mark.parametrize("step", ["keep message", "say", "give", "drop"])
+@pytest.mark.promise(596)
+async def test_killed_at_any_step_a_thread_becomes_a_room_once(step: str):
+    async with a_world() as (world, openings):
+        world.kill_at, room = step, ROOM.model_copy(update={"thread_id": 12})
+        with pytest.raises(Killed):
+            await world.opener(openings).open(REQUEST, room, "P and NP", TEXT)
+        await world.opener(openings).continue_all()
+        assert (list(world.messages.values()), world.threads, world.rooms) == ([TEXT], {}, {12: room})
+        assert await openings.of("grok") == []
+
+
+async def test_a_thread_that_does_not_become_a_room_says_so():
+    async with a_world() as (world, openings):
+        world.outcome, room = "stopped", ROOM.model_copy(update={"thread_id": 12})
+        assert (await world.opener(openings).open(REQUEST, room, "P and NP", TEXT)).outcome == "stopped"
+        assert list(world.messages.values()) == [TEXT, NOT_OPENED]
+
+
 async def test_another_bot_leaves_it_to_the_one_that_began():
     async with a_world() as (world, openings):
         world.kill_at = "post"
@@ -161,7 +186,7 @@ async def test_what_passes_is_tried_again_until_the_room_is_open(step: str, faul
         world.fails = {step: fault}
         opener = world.opener(openings)
         opening = await opener.open(REQUEST, ROOM, "P and NP", TEXT)
-        assert (opening.outcome, opening.continues) == (outcome, True)
+        assert opening.outcome == outcome
         world.fails = {}
         await opener.continue_all()
         assert list(world.rooms) == list(world.messages)
@@ -173,7 +198,7 @@ async def test_a_coordinator_that_does_not_answer_is_asked_again():
         world.outcome = NOBODY
         opener = world.opener(openings)
         opening = await opener.open(REQUEST, ROOM, "P and NP", TEXT)
-        assert (opening.outcome, opening.continues, opening.thread_id) == (NOBODY, True, REQUEST + 1)
+        assert (opening.outcome, opening.thread_id) == (NOBODY, REQUEST + 1)
         world.outcome = OPENED
         await opener.continue_all()
         assert list(world.rooms) == [REQUEST + 1]
@@ -184,7 +209,7 @@ async def test_what_does_not_pass_is_given_up_at_once(step: str, reason: str):
     async with a_world() as (world, openings):
         world.fails = {step: CannotPost(reason)}
         opening = await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
-        assert (opening.outcome, opening.continues) == (reason, False)
+        assert opening.outcome == reason
         assert await openings.of("grok") == []
         assert all(NOT_OPENED in text for text in world.messages.values())
 
@@ -193,7 +218,7 @@ async def test_where_the_coordinator_refuses_the_message_says_that_there_is_no_r
     async with a_world() as (world, openings):
         world.outcome = "paused"
         opening = await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
-        assert (opening.continues, opening.outcome) == (False, "paused")
+        assert opening.outcome == "paused"
         assert list(world.messages.values()) == [f"{TEXT}\n{NOT_OPENED}"]
         assert await openings.of("grok") == []
 

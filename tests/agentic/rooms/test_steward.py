@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import SimpleNamespace
@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from agent_config import FrontMatter
+from agentic.agent.roster import RosterEntry
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.closing import close_room
-from agentic.rooms.room_bot import RoomPost
+from agentic.rooms.polls import AFTER, BEFORE
+from agentic.rooms.room_bot import Poll, RoomPost, Stands, ThreadWords
 from agentic.rooms.threads import (
     MAX_RETRY_SECONDS,
     NOT_LOCKED,
@@ -28,6 +31,7 @@ from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import ContestNote
 from agentic.wire.messages import Command, RoomNotice
 from tests.support.agent_scene import KeptNotes
+from tests.support.doubles import lone_silence
 from tests.support.redis_server import PATIENT, empty_redis, until
 
 LOUNGE, THREAD = 5, 50
@@ -41,6 +45,9 @@ ROOM = Room(
     opened_at=900.0,
     changed_at=990.0,
 )
+SIDED = tuple(
+    member.model_copy(update={"side": side}) for member, side in zip(ROOM.members, ("for", "against"), strict=True)
+)
 
 
 class Killed(BaseException):
@@ -52,6 +59,10 @@ class Folders:
 
     def __init__(self) -> None:
         self.deleted, self.listeners = set[str](), list[Callable[[], None]]()
+        self.entries: list[RosterEntry] = []
+
+    def __iter__(self) -> Iterator[RosterEntry]:
+        return iter(self.entries)
 
     def gone(self, agents: Iterable[str]) -> tuple[str, ...]:
         return tuple(agent for agent in agents if agent in self.deleted)
@@ -77,13 +88,15 @@ class World:
         self.nonces: set[str] = set()
         self.locked = self.archived = self.gone = False
         self.sees, self.looks = {LOUNGE}, 0
-        self.managers = {"ada", "grok"}
+        self.managers = self.askers = {"ada", "grok"}
         self.posts_there: list[RoomPost] = []
         self.kill_at, self.steps = "", list[str]()
         self.fails: dict[str, str] = {}
         self.notes = KeptNotes()
         self.roster = Folders()
         self.orders, self.lists, self.coordinator_is_away = 0, 0, False
+        self.polls: dict[int, dict[int, str]] = {}  # message → who answered what
+        self.ended = set[int]()
 
     def done(self, step: str) -> None:
         self.steps.append(step)
@@ -104,6 +117,13 @@ class World:
             gone = command.room.gone
             self.becomes(members=tuple(member for member in self.room.members if member.name not in gone))
             return "removed_member"
+        if command.command == "room-add":
+            now = RoomMember.model_validate_json(command.room.member or "")
+            self.becomes(members=tuple(now if each.name == now.name else each for each in self.room.members))
+            return "already_member"
+        if command.command == "room-ledger":
+            self.becomes(ledger=command.room.ledger)
+            return "kept"
         self.becomes(status="paused", why=command.room.reason, changed_at=self.now)
         return "room_paused"
 
@@ -149,6 +169,34 @@ class Bot:
     async def is_gone(self, channel_id: int, thread_id: int) -> bool:
         return self.world.gone
 
+    def may_ask(self, channel_id: int) -> bool:
+        return self.agent in self.world.askers
+
+    async def ask(
+        self, channel_id: int, thread_id: int, text: str, poll: Poll, key: str, *, since: float | None
+    ) -> int:
+        self._check("ask")
+        if key in self.world.nonces or (since is not None and self.world.said_at.get(text, 0.0) >= since):
+            return self.world.thread.index(text) + 1
+        self.world.nonces.add(key)
+        self.world.said_at[text] = self.world.now
+        self.world.thread.append(text)
+        message_id = len(self.world.thread)
+        self.world.polls[message_id] = {}
+        self.world.done("ask")
+        return message_id
+
+    async def end_poll(self, channel_id: int, thread_id: int, message_id: int) -> None:
+        self._check("end_poll")
+        self.world.ended.add(message_id)
+        self.world.done("end_poll")
+
+    async def stands(self, channel_id: int, thread_id: int, message_id: int) -> Stands:
+        self._check("stands")
+        if message_id not in self.world.polls:
+            raise CannotPost("gone")
+        return self.world.polls[message_id]
+
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None:
         self._check("lock")
         if self.agent not in self.world.managers:
@@ -161,9 +209,9 @@ class Bot:
         self.world.archived = archived
         self.world.done("archive")
 
-    async def posts(self, channel_id: int, thread_id: int) -> Sequence[RoomPost]:
-        self._check("posts")
-        return self.world.posts_there
+    async def words(self, channel_id: int, thread_id: int) -> ThreadWords:
+        self._check("words")
+        return ThreadWords(tuple(self.world.posts_there))
 
 
 def _first(text: str) -> str:
@@ -198,8 +246,10 @@ async def steward(world: World, **more: object) -> AsyncIterator[RoomThreadManag
                 coordination=SimpleNamespace(rooms=world, room_marks=marks), turns=SimpleNamespace(records=records)
             ),
             record=world.notes,
-            models=SimpleNamespace(cheap=None),
+            models=SimpleNamespace(cheap=None, make_judge=None),
+            settings=SimpleNamespace(records=True, console=False),
             bus=SimpleNamespace(orders=world),
+            silence=lone_silence(lambda: world.now),
             agents=SimpleNamespace(roster=world.roster),
             clock=lambda: world.now,
         )
@@ -228,6 +278,11 @@ LIVES = {
         {"slot_until": 1060.0},
         {"slot_until": None},
         {"status": "closed", "why": "agreed", "turn_number": 2},
+    ],
+    "a debate with polls": [
+        {"poll": True, "members": SIDED},
+        {"closing_because": "turn_limit", "slot_until": 1060.0},
+        {"status": "closed", "why": "turn_limit", "closing_because": None, "slot_until": None},
     ],
     "closed and resumed": [
         {"status": "closed", "why": "agreed"},
@@ -277,7 +332,7 @@ async def test_killed_behind_any_step_everything_is_said_once_and_the_thread_is_
         world = await lived(life, kill_at=place)
         assert [_first(text) for text in world.thread] == [_first(text) for text in whole.thread], place
         assert (world.locked, world.archived) == (whole.locked, whole.archived), place
-        assert {note.id for note in world.notes} == {note.id for note in whole.notes}
+        assert {type(note) for note in world.notes} == {type(note) for note in whole.notes}
 
 
 async def test_a_pause_is_said_in_the_thread_and_a_second_one_again():
@@ -289,14 +344,131 @@ async def test_a_pause_is_said_in_the_thread_and_a_second_one_again():
     assert not world.archived
 
 
+# polls
+
+DEBATE: dict[str, Any] = {"poll": True, "members": SIDED}
+CLOSING: dict[str, Any] = {"closing_because": "turn_limit", "slot_until": 1060.0}
+OVER: dict[str, Any] = {"status": "closed", "why": "turn_limit", "closing_because": None, "slot_until": None}
+ASKED = [f"🫥 {BEFORE}", f"🫥 {AFTER}"]
+
+
+async def debated(world: World, **before_the_end: str) -> str:
+    """Hold a debate in which five people answer both polls, one only the first, and one only the second. Return the
+    card."""
+    world.becomes(**DEBATE)
+    await attended(world)
+    sides = {71: "for", 72: "for", 73: "against", 74: "undecided", 75: "undecided", 76: "for"}
+    if world.polls:
+        world.polls[1] = sides
+    world.becomes(**CLOSING)
+    await attended(world)
+    if len(world.polls) > 1:
+        world.polls[max(world.polls)] = {
+            71: "against",
+            72: "against",
+            73: "for",
+            74: "against",
+            75: "undecided",
+            77: "for",
+        }
+    world.becomes(**OVER)
+    world.fails |= before_the_end
+    await attended(world)
+    return world.thread[-1]
+
+
+def moved(world: World) -> list[int | None]:
+    (contest,) = [note for note in world.notes if isinstance(note, ContestNote)]
+    return [one.moved for one in contest.contenders]
+
+
+async def test_people_are_asked_before_and_after_and_who_moved_them_is_counted():
+    world = World()
+    card = await debated(world)
+    assert [text for text in world.thread if text in ASKED] == ASKED
+    assert world.ended == {1, world.thread.index(ASKED[1]) + 1}
+    line = "against won over 3 people and lost 1, for 1 and lost 2 (of 5 people who answered both polls)."
+    assert f"**Who moved the room**: {line}" in card
+    assert moved(world) == [-1, 2]
+    assert not [note for note in world.notes if "71" in note.model_dump_json()], "nobody's answer is kept"
+
+
+async def test_the_first_poll_is_over_before_the_second_begins():
+    world = World()
+    world.becomes(**DEBATE)
+    await attended(world)
+    assert world.ended == set()
+    world.becomes(**CLOSING)
+    await attended(world)
+    assert world.steps.index("end_poll") < len(world.steps) - 1 - world.steps[::-1].index("ask")
+
+
+@pytest.mark.promise(625)
+async def test_a_room_that_gets_more_turns_while_people_vote_asks_them_again_at_its_end():
+    world = World()
+    for changes in (DEBATE, CLOSING, {"closing_because": None, "slot_until": None}):
+        world.becomes(**changes)
+        await attended(world)
+    world.now += 300
+    world.becomes(**CLOSING | {"changed_at": world.now, "slot_until": world.now + 60})
+    await attended(world)
+    assert [text for text in world.thread if text in ASKED] == [*ASKED, ASKED[1]]
+
+
+async def test_a_bot_that_may_not_ask_leaves_polls_out():
+    world = World()
+    world.askers = set()
+    assert "Who moved the room" not in await debated(world)
+    assert not set(world.thread) & set(ASKED)
+    assert moved(world) == [None, None]
+
+
+@pytest.mark.parametrize("step", ["ask", "end_poll", "stands"])
+async def test_a_poll_that_fails_twice_is_left_out_and_the_room_goes_on(step):
+    world = World()
+    if step == "ask":
+        world.fails[step] = "discord_failed"
+    async with steward(world) as one:
+        world.becomes(**DEBATE)
+        if step == "ask":
+            with pytest.raises(CannotPost):
+                await one.attend(THREAD)
+    card = await debated(world, **{step: "discord_failed"})
+    assert "**This room is closed**" in card
+    assert ("Who moved the room" in card) is (step == "end_poll")
+    assert world.archived
+
+
+async def test_a_room_that_is_resumed_asks_again_at_its_next_end():
+    world = World()
+    await debated(world)
+    world.now = 5000.0
+    world.becomes(status="active", why=None, changed_at=5000.0)
+    await attended(world)
+    world.becomes(closing_because="turn_limit", slot_until=5060.0)
+    await attended(world)
+    assert [text for text in world.thread if text in ASKED] == [*ASKED, ASKED[1]]
+
+
+async def test_a_room_that_a_person_closes_has_no_second_poll():
+    world = World()
+    world.becomes(**DEBATE)
+    await attended(world)
+    world.becomes(status="closed", why="agreed")
+    await attended(world)
+    assert [text for text in world.thread if text in ASKED] == ASKED[:1]
+    assert world.ended == {1}
+    assert "Who moved the room" not in world.thread[-1]
+
+
 async def test_a_closed_room_has_its_card_and_its_contest_and_is_archived():
     world = World()
     world.posts_there = [RoomPost(51, "ada", "No.", frozenset({71, 72})), RoomPost(52, "grok", "Yes.")]
     world.becomes(status="closed", why="turn_limit", turn_number=2)
     await attended(world)
     assert world.archived
-    assert "**Most convincing**: Ada, 2 votes (Grok 0)." in world.thread[0]
-    (contest,) = world.notes
+    assert "**Most votes**: Ada, 2 votes (Grok 0)." in world.thread[0]
+    (contest,) = [note for note in world.notes if isinstance(note, ContestNote)]
     assert isinstance(contest, ContestNote)
     assert (contest.id, contest.kind, contest.question) == (f"room-{THREAD}", "room", ROOM.topic)
     assert [(one.agent, one.model, one.votes) for one in contest.contenders] == [
@@ -394,6 +566,25 @@ async def test_what_fails_for_now_is_tried_again_and_not_marked():
     world.fails.clear()
     await attended(world)
     assert len(world.thread) == 1
+
+
+async def test_a_card_that_cannot_be_posted_for_now_is_not_made_again():
+    world, made = World(), list[str]()
+    world.becomes(status="closed", why="agreed")
+    world.fails["say"] = "discord_failed"
+
+    async def close(room: Room, words: ThreadWords) -> str:
+        made.append("the card")
+        return made[-1]
+
+    async with steward(world) as one:
+        one._close = close
+        await one.sweep()
+        with pytest.raises(CannotPost):
+            await one.attend(THREAD)
+        world.fails.clear()
+        await one.attend(THREAD)
+    assert (made, world.thread) == (["the card"], ["the card"])
 
 
 @pytest.mark.promise(275)
@@ -556,6 +747,19 @@ async def test_a_member_whose_persona_was_deleted_while_the_program_was_down_lea
         await until(lambda: world.room.names == ("grok",))
 
 
+async def test_a_member_whose_persona_gets_another_name_has_it_in_the_room():
+    world = World()
+    async with running_steward(world):
+        world.roster.entries = [
+            RosterEntry(key=key, shown=f"New {key}", is_bot=key == "grok", front=FrontMatter())
+            for key in ("ada", "grok", "zoe")
+        ]
+        world.roster.change()
+        world.now += SETTLE_SECONDS
+        await until(lambda: world.room.members[0].shown == "New ada")
+    assert world.room.members[1:] == ROOM.members[1:], "another process knows a bot's name"
+
+
 @pytest.mark.promise(566)
 async def test_a_folder_that_was_only_moved_for_a_moment_removes_nobody():
     world = World()
@@ -567,3 +771,24 @@ async def test_a_folder_that_was_only_moved_for_a_moment_removes_nobody():
         world.now += SETTLE_SECONDS
         await until(lambda: world.lists > looks)
     assert (world.orders, world.room.names) == (0, ("ada", "grok"))
+
+
+async def test_at_the_end_of_each_phase_the_arguments_are_listed_once(monkeypatch):
+    world, phases = World(), list[str]()
+    world.posts_there = [RoomPost(51, "ada", "No.")]
+
+    async def list_arguments(services, room, read_posts):
+        assert list(await read_posts()) == world.posts_there
+        phases.append(room.phase)
+        return (f"Ada: No (open, after {len(phases)})",)
+
+    monkeypatch.setattr("agentic.rooms.threads.list_arguments", list_arguments)
+    world.becomes(format="debate", phase="opening statements")
+    await attended(world)
+    assert phases == [], "nobody has said anything"
+    for phase, turn in (("rebuttals", 2), ("cross-questions", 8)):
+        world.becomes(phase=phase, turn_number=turn)
+        await attended(world)
+        await attended(world)
+    assert phases == ["rebuttals", "cross-questions"]
+    assert world.room.ledger == ("Ada: No (open, after 2)",)

@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
+from agentic.chat.outlet import CannotPost
 from agentic.rooms.room_bot import ThreadNow
 from agentic.rooms.threads import ThreadWatch
+from agentic.state.conversation_state import ConversationState
+from agentic.state.conversations import ConversationStore
 from agentic.state.leases import ConditionalLease
 from agentic.state.rooms import Room, RoomMarks, RoomStore
+from agentic.state.talk import PersonMessage
+from agentic.wire import keys
 from agentic.wire.bus import NOBODY
 from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.messages import Command
@@ -29,21 +34,44 @@ class Scene:
     def __init__(self, link: RedisConnection) -> None:
         self.link, self.marks, self.acts, self.writes = link, RoomMarks(link), True, True
         self.paused, self.outcome = list[tuple[int, str]](), "room_paused"
-        state = SimpleNamespace(coordination=SimpleNamespace(rooms=RoomStore(link), room_marks=self.marks))
+        stores = SimpleNamespace(rooms=RoomStore(link), room_marks=self.marks, conversations=ConversationStore(link))
+        state = SimpleNamespace(coordination=stores)
         services: Any = SimpleNamespace(state=state, bus=SimpleNamespace(orders=self))
         bot: Any = SimpleNamespace(
-            agent="grok", may_write_in_threads=lambda _: self.writes, read_thread=self.read_thread
+            agent="grok",
+            may_write_in_threads=lambda _: self.writes,
+            read_thread=self.read_thread,
+            find_deleted=self.find_deleted,
         )
         self.watch = ThreadWatch(services, bot, lease=ConditionalLease(lambda: self.acts))
         self.now = dict[int, ThreadNow]()
+        self.deleted: CannotPost | list[int] = []
+        self.withdrawn = list[tuple[int, ...]]()
 
     async def read_thread(self, channel_id: int, thread_id: int) -> ThreadNow | None:
         return self.now.get(thread_id)
 
+    async def find_deleted(self, channel_id: int, thread_id: int, message_ids: list[int]) -> list[int]:
+        if isinstance(self.deleted, CannotPost):
+            raise self.deleted
+        return [each for each in message_ids if each in self.deleted]
+
+    async def hears(self, *texts: str) -> None:
+        """Store a running conversation in which people wrote these messages, from 900 on."""
+        room = a_room()
+        state = ConversationState(room.conversation_id, THREAD, "debate", 0.0, room=room)
+        for number, text in enumerate(texts, 900):
+            state = state.hear(PersonMessage(number, text, asks=text.endswith("?")))
+        key = keys.conversation_state(THREAD)
+        await self.link.call(lambda redis: redis.hset(key, "state", state.to_json()))
+
     async def give(self, command: Command) -> str:
-        assert command.command == "room-pause"
         assert command.channel_id is not None
         assert command.room is not None
+        if command.command == "room-withdraw":
+            self.withdrawn.append(command.room.deleted)
+            return "withdrawn"
+        assert command.command == "room-pause"
         self.paused.append((command.channel_id, command.room.reason or ""))
         return self.outcome
 
@@ -127,6 +155,17 @@ async def test_what_happened_to_a_thread_while_the_bot_was_away_pauses_its_room(
         assert [each for each in scene.paused if each[0] == THREAD] == [(THREAD, each) for each in reason]
         gone = [each for each in scene.paused if each[0] == OTHER]
         assert gone == ([] if now is None else [(OTHER, "deleted")]), "a paused room hears of its end too"
+
+
+@pytest.mark.parametrize(
+    ("deleted", "withdrawn"), [([900, 901], [(900,)]), ([], []), (CannotPost("not_permitted"), [])]
+)
+async def test_questions_deleted_while_the_bot_was_away_are_withdrawn(deleted: Any, withdrawn: list[tuple[int, ...]]):
+    async with a_watch() as scene:
+        await scene.hears("Who pays?", "lol", "Since when?")
+        scene.now, scene.deleted = {THREAD: ThreadNow()}, deleted
+        await scene.watch.came_back()
+        assert scene.withdrawn == withdrawn
 
 
 async def test_a_process_that_does_not_act_for_the_bot_keeps_still():
