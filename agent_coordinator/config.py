@@ -36,11 +36,11 @@ STARTUP_WAIT_SECONDS = 30.0  # for two agents to be online before the conversati
 
 @dataclass(frozen=True, slots=True)
 class IdleAgent:
-    """An agent's background tasks. `unasked` says who may get its unprompted messages: `everyone`, or only people who
+    """An agent's background tasks. `unprompted`: who may get its unprompted messages, `everyone` or only people who
     agreed (`opt_in`)."""
 
     tasks: tuple[str, ...]
-    unasked: str = "opt_in"
+    unprompted: str = "opt_in"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ def _idle_from(settings: Settings, fronts: Mapping[str, FrontMatter]) -> IdleCon
     agents = {
         agent: IdleAgent(
             tasks=settings.idle_tasks if front.idle_tasks is None else front.idle_tasks,
-            unasked=front.unasked or settings.unasked,
+            unprompted=front.unprompted or settings.unprompted,
         )
         for agent, front in fronts.items()
         if agent in in_discord or agent in settings.account_agents
@@ -141,7 +141,7 @@ def _idle_from(settings: Settings, fronts: Mapping[str, FrontMatter]) -> IdleCon
             "follow_up": (settings.follow_up_min, settings.follow_up_max),
             "discover": (settings.discover_min, settings.discover_max),
         },
-        person_hours=settings.unasked_person_hours,
-        channel_hours=settings.unasked_channel_hours,
+        person_hours=settings.unprompted_person_hours,
+        channel_hours=settings.unprompted_channel_hours,
         again_hours=settings.discover_again,
     )

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from agent_coordinator import audience
 from agent_coordinator import room_rules as rooms
 from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.config import BACKOFF_FIRST_SECONDS, BACKOFF_MAX_SECONDS
@@ -150,8 +151,7 @@ class TurnRequester:
         self._timeouts += 1
         if self.pause:
             log.error(
-                "%d INSTRUCTIONS IN A ROW TIMED OUT, the last one for %s: are the bots running? "
-                "The next one is sent in %.0f s",
+                "%d INSTRUCTIONS IN A ROW TIMED OUT, the last for %s: are the bots running? The next is sent in %.0f s",
                 self._timeouts,
                 agent,
                 self.pause,
@@ -160,22 +160,24 @@ class TurnRequester:
 
 def instruction_for(state: ConversationState) -> Instruction:
     """Return the turn's instruction, without a deadline. Raises ValueError if no turn was begun."""
-    if state.queue.asking is None:
+    room, queue = state.room, state.queue
+    if queue.asking is None:
         raise ValueError("no turn was begun")
     return Instruction(
-        instruction_id=state.queue.asking,
+        instruction_id=queue.asking,
         channel_id=state.channel_id,
         channel_theme=state.theme,
         round_number=state.counts.round,
         conversation_id=state.id,
         conversation_history=state.wire_history(),
-        is_conversation_starter=not state.queue.is_brief and not state.is_opened,
+        is_conversation_starter=not queue.is_brief and not state.is_opened,
         topic=state.talk.topic,
-        trigger_message_id=state.queue.joining,
-        requested=state.queue.granted,
-        room=rooms.brief_for(state.room, state.queue.pending[0]) if state.room is not None else None,
-        angle=state.talk.perspective or state.talk.suggested_topic,
-        take_up=state.talk.must_answer,
+        trigger_message_id=queue.joining,
+        requested=queue.granted,
+        room=None if room is None else rooms.brief_for(room, queue.pending[0], is_extra=queue.is_extra),
+        angle=rooms.angle_for(state),
+        take_up=max(queue.answering, default=None),
+        questions=queue.answering if len(queue.answering) > 1 else (),
         chosen_because=state.talk.chosen_because,
     )
 
@@ -191,12 +193,12 @@ def apply_staleness(before: ConversationState, state: ConversationState) -> Conv
     if state.counts.messages == before.counts.messages:
         is_over = had_perspective and perspectives >= MAX_PERSPECTIVES and rooms.may_end_early(state)
         state = replace(state, talk=replace(state.talk, perspectives=perspectives))
-        return state.ended("repeating") if is_over else state
-    since_a_person = state.counts.messages - state.talk.heard[-1].after if state.talk.heard else len(state.talk.history)
+        return audience.close(state, "repeating") if is_over else state
+    since_a_person = state.counts.messages - state.heard[-1].after if state.heard else len(state.talk.history)
     repetition = repetition_in([post.text for post in state.talk.history[-since_a_person:]] if since_a_person else ())
     if repetition is None:
         return replace(state, talk=replace(state.talk, perspective=None, perspectives=0))
     if perspectives >= MAX_PERSPECTIVES and rooms.may_end_early(state):
-        return state.ended("repeating")
+        return audience.close(state, "repeating")
     talk = replace(state.talk, perspective=PERSPECTIVES[repetition], perspectives=perspectives)
     return replace(state, talk=talk)

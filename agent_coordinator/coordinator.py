@@ -22,8 +22,9 @@ from agent_coordinator.reactive import Reactive
 from agent_coordinator.rooms import RoomKeeper
 from agent_coordinator.scheduler import Scheduler, plan_date
 from agentic.record.idle_queries import IdleMemory
-from agentic.state.conversation_state import ConversationState, PersonMessage
+from agentic.state.conversation_state import ConversationState
 from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease
+from agentic.state.talk import PersonMessage
 from agentic.themes import theme_named
 from agentic.wire import keys
 from agentic.wire.messages import Command, MentionNotice, PersonNotice, read
@@ -162,9 +163,15 @@ class Coordinator:
         self.idle.person_wrote()
         if self.acting and self._context.silenced(notice.channel_id) is None:
             message = PersonMessage(
-                notice.message_id, notice.text, notice.names, notice.replied_to, notice.calls, called=notice.called
+                notice.message_id,
+                notice.text,
+                notice.names,
+                notice.replied_to,
+                notice.calls,
+                called=notice.called,
+                asks=notice.asks,
             )
-            self._tasks.start(self.engine.hear(notice.channel_id, message), "a person's message")
+            self._tasks.start(self.rooms.hear(notice.channel_id, message), "a person's message")
 
     def _on_notice(self, notice: MentionNotice) -> None:
         self.idle.person_wrote()

@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from agent_coordinator import audience
 from agent_coordinator import room_rules as rooms
 from agent_coordinator.channels import ChannelBusy, ChannelLocks, pick_starter
 from agent_coordinator.config import RESUME_SECONDS, WAIT_STEP_SECONDS
@@ -32,18 +33,19 @@ from agent_coordinator.conversation import (
 )
 from agent_coordinator.events import ConversationEnded, ConversationStarted, Event, Observer, RoomChanged, TurnTaken
 from agent_coordinator.policies.by_name import Policies
-from agent_coordinator.policies.policy import Choice, Wait
-from agentic.state.conversation_state import ConversationState, Counts, Missed, PersonMessage, SpeakerQueue, Talk
+from agent_coordinator.policies.policy import Choice, ConversationPolicy, Wait
+from agentic.state.conversation_state import ConversationState, Counts, Missed, SpeakerQueue
 from agentic.state.conversations import SpeakerChoice
 from agentic.state.rooms import Room
 from agentic.state.silence import SilenceChange
+from agentic.state.talk import PersonMessage, Talk
 from agentic.wire.messages import Result
 
 log = logging.getLogger(__name__)
 
 ABSENT = frozenset({"benched", "muted", "unknown_channel"})
-"""Reasons of results after which an agent counts as absent: its provider fails, a person muted it, or it doesn't speak
-in this channel (a persona outside of rooms)."""
+"""Reasons of results after which an agent is treated as absent: its provider fails, a person muted it, or it doesn't
+speak in this channel (a persona outside of rooms)."""
 
 
 class Engine:
@@ -148,17 +150,21 @@ class Engine:
         state, policy = running.state, self.policies.of(running.state)
         message = replace(message, after=state.counts.messages)
         if state.room is not None:
-            message = rooms.in_room(state.room, message, called)
-            state = rooms.with_unclear_name(rooms.hearing(state, message), message)
+            message = audience.in_room(state.room, message, called)
+            state = rooms.with_unclear_name(audience.hearing(state, message), message)
         elif policy.hears_people:
             state = state.hear(message)
         else:
             return False
         if state is running.state:  # another process has reported the message already
             return True
-        if policy.chooses_each_turn and not (state.queue.asking or state.queue.granted):
+        matters = state.room is None or message.binds or state.room is not running.state.room
+        if matters and policy.chooses_each_turn and not (state.queue.asking or state.queue.granted):
             state = replace(state, queue=replace(state.queue, pending=()))
-        await self._turn_to(running, state)
+        if matters:
+            await self._turn_to(running, state)
+        else:
+            running.state = state  # stored with the next step
         return True
 
     def _unended(self, channel_id: int) -> RunningConversation | None:
@@ -260,21 +266,22 @@ class Engine:
         before anything may end. A reactive round is never followed by another, whatever the policy."""
         await self._context.leadership.wait_until_held()
         running.become(running.state)  # everything people changed until now has taken effect
-        if not running.state.queue.asking:
-            running.state = rooms.with_called(rooms.without_strangers(running.state)).grant_request()
-        state, policy, rng = running.state, self.policies.of(running.state), self._context.rng
-        if state.queue.asking:
-            return await self._give_turn(running, state.queue.pending[0])
+        if running.state.queue.asking:
+            return await self._give_turn(running, running.state.queue.pending[0])
+        running.state = state = audience.with_called(rooms.without_strangers(running.state))
         if state.room is not None and (reason := rooms.ending(state, state.room)) is not None:
-            return state.ended(reason)
+            return audience.close(state, reason)
+        running.state = state = rooms.with_phase(state)
+        if state.room is not None and audience.slot_is_due(state.room):
+            return await self._wait_for_audience(running, state.room)
+        policy, rng = self.policies.of(state), self._context.rng
+        running.state = state = self._grant_request(state, policy)
         if state.queue.granted:
             return await self._give_turn(running, state.queue.pending[0])
         if state.queue.is_brief and not state.queue.pending:
             return state.ended("joined")
         if state.room is None and (reason := policy.ending(state, rng)) is not None:
             return state.ended(reason)
-        if state.room is not None and rooms.slot_is_due(state.room):
-            return await self._wait_for_audience(running, state.room)
         if state.queue.pending:
             return await self._give_turn(running, state.queue.pending[0])
         choice = policy.choose(state, rng)
@@ -285,16 +292,33 @@ class Engine:
         until = state.queue.waits_until or now + choice.seconds
         if now >= until:
             return state.ended(choice.otherwise)
-        running.become(rooms.waiting(replace(state, queue=replace(state.queue, waits_until=until))))
+        waiting = rooms.waiting(replace(state, queue=replace(state.queue, waits_until=until)))
+        running.become(rooms.announce_phase(waiting, None))
         return await self._wait(running, until)
+
+    def _grant_request(self, state: ConversationState, policy: ConversationPolicy) -> ConversationState:
+        """Let the agent that people asked for speak next. Between two rounds of a room, it gets its turn of the next
+        round earlier."""
+        agent = state.queue.requested
+        if agent is None:
+            return state
+        if state.room is not None and policy.has_rounds and not state.queue.pending:
+            choice = policy.choose(state, self._context.rng)
+            state = self._take_choice(state, choice) if isinstance(choice, Choice) else state
+        return state.grant_request(is_extra=rooms.is_extra_turn(state, agent, has_rounds=policy.has_rounds))
 
     async def _give_turn(self, running: RunningConversation, agent: str) -> ConversationState:
         """Pause, ask the agent, and record the outcome. Nobody is asked if a person wants something else during the
         pause. The outcome is stored by the next step: before its pause, its wait, or its turn. A leader that finds the
         turn still open asks again, and gets the saved result. In a room it is stored now, since other processes read
         the room."""
-        state, context = running.state, self._context
-        if not (state.queue.asking or state.queue.granted):
+        context = self._context
+        until = rooms.turn_waits_until(running.state, context.clock())
+        state = running.become(rooms.announce_phase(running.state, agent if until is None else None))
+        if until is not None:
+            running.become(rooms.announce_next(state, agent, context.clock()))
+            return await self._wait(running, until)
+        if not (state.queue.asking or state.queue.granted or state.queue.hurried):
             pause = self.policies.of(state).pause(state, context.rng) + self._requester.pause + rooms.retry_pause(state)
             if pause:
                 running.woken.clear()
@@ -310,7 +334,8 @@ class Engine:
         running.state = state = rooms.announce_thinking(state, agent, self._requester.usual_seconds(agent))
         if not await self._save_and_hold(running):
             return without_channel(state)
-        running.become(self._record(state, agent, await self._requester.ask(state, agent, again=again)))
+        after = self._record(state, agent, await self._requester.ask(state, agent, again=again))
+        running.become(rooms.with_next_turn(after, state, context.clock(), context.config.timezone))
         if running.state.room is not None:
             await self._save(running)
         return running.state
@@ -324,7 +349,7 @@ class Engine:
             self._notify(TurnTaken(state, agent, outcome))
             after = apply_staleness(state, state.take_turn(agent, outcome))
         if after.room is not None:
-            return rooms.after_turn(after, after.room, agent, outcome)
+            return rooms.after_turn(after, after.room, agent, outcome, is_extra=state.queue.is_extra)
         if isinstance(outcome, str):
             return after
         # "budget" comes with the last turn that could be paid, or with none.
@@ -338,10 +363,10 @@ class Engine:
         thread is unlocked and locked by them."""
         until, now = room.slot_until, self._context.clock()
         if until is None:
-            until = now + room.audience_seconds
-            running.become(replace(running.state, room=room.model_copy(update={"slot_until": until})))
+            until = now + audience.slot_seconds(room)
+            running.become(audience.begin_slot(running.state, until))
         elif until <= now:
-            running.become(replace(running.state, room=rooms.after_slot(room)))
+            running.become(audience.end_slot(running.state))
             await self._save(running)
             return running.state
         return await self._wait(running, until)
@@ -383,8 +408,8 @@ class Engine:
             if state.room is not None and state.room != running.noted:
                 room = state.room.model_copy(update={"changed_at": context.clock()})
                 running.state = state = replace(state, room=room)
-            over = state.room is not None and state.room.status != "active" and state.queue.asking is None
-            text = None if over else replace(state, touched_at=context.clock()).to_json()
+            kept = rooms.at_rest(state) if state.is_at_rest else state
+            text = None if kept is None else replace(kept, touched_at=context.clock()).to_json()
             record = (state.channel_id, state.id, text, context.leadership.epoch, state.room, hold)
             saved = await context.wait_for_redis(lambda: context.state.coordination.conversations.keep(*record))
         if not saved:

@@ -66,9 +66,10 @@ class ConversationNotes:
             case TurnTaken(state, _, result) if state.id in self._without_topic and result.topic:
                 self._record.note(self._without_topic.pop(state.id).model_copy(update={"topic": result.topic}))
             case RoomChanged(room):
-                fields = room.model_dump(include=set(RoomNote.model_fields) - {"members", "left"})
+                fields = room.model_dump(include=set(RoomNote.model_fields) - {"members", "left", "sides"})
                 left = tuple(member.name for member in room.left)
-                self._record.note(RoomNote(members=room.names, left=left, **fields))
+                sides = {member.name: member.side for member in (*room.left, *room.members) if member.side}
+                self._record.note(RoomNote(members=room.names, left=left, sides=sides, **fields))
             case ConversationEnded(state, ended_at):
                 self._without_topic.pop(state.id, None)
                 opened_by = (state.room and state.room.starter) or (

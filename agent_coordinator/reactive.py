@@ -37,7 +37,7 @@ class Reactive:
             return ()
         return tuple(rng.sample(others, min(len(others), rng.randint(1, MAX_JOINERS))))
 
-    @or_default(None, "there are no reactive rounds")
+    @or_default(None, "reactive rounds are off")
     async def join(self, notice: MentionNotice) -> ConversationState | None:
         """Run a reactive round, or return None if none is due."""
         joining, channel_id = notice.trigger_message_id or notice.message_id, notice.channel_id

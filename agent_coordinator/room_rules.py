@@ -1,4 +1,4 @@
-"""What a room adds to a conversation: numbered turns, members who leave, slots for the audience, endings of its own.
+"""What a room adds to a conversation: numbered turns, members who leave, endings of its own; see also audience.py.
 
 The room is part of the conversation's state, so that both are stored in one step. Only turns that post are numbered.
 """
@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import tzinfo
+from itertools import dropwhile
 from typing import cast
 
+from agent_coordinator import audience
+from agentic.formats import FORMATS
+from agentic.pace import ANNOUNCED_SECONDS, next_turn_at
 from agentic.state.conversation_state import (
+    GAVE_WAY,
     ConversationState,
     Counts,
     Missed,
-    PersonMessage,
     SpeakerQueue,
-    Talk,
     is_post,
     is_skip,
 )
-from agentic.state.rooms import MAX_FAILURES, MAX_MEMBERS, MIN_MEMBERS, Room, RoomMember
-from agentic.text import calls_in, names_in
+from agentic.state.rooms import MAX_FAILURES, MAX_MEMBERS, MIN_MEMBERS, PERSONA_FIELDS, Room, RoomMember
+from agentic.state.talk import PersonMessage, Talk
+from agentic.text import calls_in
 from agentic.wire.messages import MAX_TOPIC, Result, RoomBrief
 from agentic.wire.reasons import ENDINGS, EndReason
 
@@ -34,6 +39,9 @@ RETRY_SECONDS = 5.0
 MAX_UNSEEN = 2  # the room pauses after this many turns in a row whose agents don't see the thread
 IDLE_ROUNDS = 2  # without a post; after them the room closes
 FAIR_TURNS = 2  # that each member gets before agreement, repetition, or a goodbye may close the room
+MAX_TRIES = 2  # of a member's turn in a phase in which each has one
+EXTRA_TASK = "You've had your turn. A person asked you to speak again: answer them only, and don't repeat yourself."
+EXTRA_LENGTH = "one to three sentences"
 CHOSE, REMOVED, DELETED = "chose", "removed", "deleted"  # why a member left, besides reasons of results
 
 FAILURES = frozenset(
@@ -44,14 +52,16 @@ FAILURES = frozenset(
     }
 )
 """Reasons of results that count as failures: after MAX_FAILURES in a row, a member leaves. Others are skips."""
+NOT_TAKEN = frozenset({*GAVE_WAY, "out_of_turn"})
+"""Reasons of results of turns that are to be taken again."""
 UNSEEN = "unknown_channel"
-"""The agent doesn't see the thread. Once is no reason to end: after a restart Discord may not have sent its server yet,
-or the thread may just be coming back from the archive."""
+"""The agent doesn't see the thread. Once isn't a reason to end: after a restart Discord may not have sent its server
+yet, or the thread may just be coming back from the archive."""
 PASSING = frozenset({"absent", UNSEEN})
 """Failures that are reported in the thread only the second time: they are common after a restart or a resume."""
 ENDS: Mapping[str, EndReason] = {
     "budget": "budget",
-    "person_budget": "budget",  # of the person who opened it
+    "person_budget": "person_budget",
     "stopped": "stopped",
     "not_permitted": "no_access",
 }
@@ -73,18 +83,35 @@ def conversation_of(room: Room) -> ConversationState:
     )
 
 
-def brief_for(room: Room, agent: str) -> RoomBrief:
-    number = room.turn_number + 1
-    return RoomBrief(
+def brief_for(room: Room, agent: str, *, is_extra: bool = False) -> RoomBrief:
+    """Return what the agent is told of the room. `is_extra`: it had its turn, and people called it."""
+    number, phase, role = room.turn_number + 1, room.next_phase(), room.role_of(agent)
+    brief = RoomBrief(
         turn_number=number,
-        turns=room.turns,
+        turns=room.turns + is_extra,
         policy=room.policy,
         rules=room.rules,
         members=tuple(member.shown for member in room.members),
         names_next=room.policy == "moderated" and room.moderator == agent,
-        closing=number >= room.turns,
+        closing=number >= room.turns and not is_extra,
         goodbye_ends=room.goodbye_ends,
+        details=room.details,
     )
+    if phase is None:
+        return brief
+    sides = {each.name: "moderator" if room.role_of(each.name) == "moderator" else each.side for each in room.members}
+    guest = room.guest
+    formatted = {
+        "format": room.format,
+        "format_rules": FORMATS[room.format].rules_for(role, guest.shown if guest is not None else ""),
+        "side": sides.get(agent, ""),
+        "sides": tuple(sides.values()),
+        "phase": phase.name,
+        "phase_task": EXTRA_TASK if is_extra else phase.task(role),
+        "phase_length": EXTRA_LENGTH if is_extra else phase.length,
+        "ledger": room.ledger,
+    }
+    return brief.model_copy(update=formatted)
 
 
 # turns
@@ -107,7 +134,56 @@ def announce_thinking(state: ConversationState, agent: str, seconds: float) -> C
     return replace(state, room=room)
 
 
-def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result | Missed) -> ConversationState:
+def with_next_turn(state: ConversationState, before: ConversationState, now: float, zone: tzinfo) -> ConversationState:
+    """After a post, set when the room's next turn comes. An answer to a person in between doesn't move it."""
+    room = state.room
+    if room is None or before.room is None or room.turn_number == before.room.turn_number:
+        return state
+    if room.next_turn_at is not None and room.next_turn_at > now:
+        return state
+    return replace(state, room=_updated(room, next_turn_at=next_turn_at(room.pace, now, zone)))
+
+
+def turn_waits_until(state: ConversationState, now: float) -> float | None:
+    """Return until when a room's next turn waits because of its pace, or None. A member that a person called or asked
+    to speak doesn't wait."""
+    room, queue = state.room, state.queue
+    if room is None or room.next_turn_at is None or room.next_turn_at <= now:
+        return None
+    return None if queue.asking or queue.granted or queue.hurried or room.people_choose else room.next_turn_at
+
+
+def announce_next(state: ConversationState, agent: str, now: float) -> ConversationState:
+    """Tell the thread once who speaks next, and when, if that is a while from now."""
+    room, member = state.room, state.room.member(agent) if state.room is not None else None
+    if room is None or member is None or room.next_turn_at is None or room.next_turn_at - now < ANNOUNCED_SECONDS:
+        return state
+    when = str(round(room.next_turn_at))
+    if any((line.kind, line.members, line.why) == ("next", (member.shown,), when) for line in room.lines):
+        return state
+    return replace(state, room=room.with_line("next", member.shown, why=when))
+
+
+def is_extra_turn(state: ConversationState, agent: str, *, has_rounds: bool) -> bool:
+    """Whether a turn that people ask the member for comes on top of the room's turns. It does if the member has had its
+    turn: in a phase with one turn for each, in the round if the policy `has_rounds`, or else if it has had more turns
+    in the phase than another member. A room has at most as many extra turns as other turns."""
+    room = state.room
+    if room is None or 2 * room.extra_turns >= room.turns:
+        return False
+    if agent not in room.due:
+        return True
+    if room.turns_for_each or room.people_choose:
+        return False
+    if has_rounds:
+        return agent in state.counts.spoke
+    had = room.phase_turns or ()
+    return had.count(agent) > min(map(had.count, room.names))
+
+
+def after_turn(
+    state: ConversationState, room: Room, agent: str, outcome: Result | Missed, *, is_extra: bool = False
+) -> ConversationState:
     """Apply a recorded turn to the room: its number, its cost, who leaves, whether it ends."""
     room = _updated(room, rounds=state.counts.round)
     reason = outcome if isinstance(outcome, str) else outcome.reason
@@ -119,7 +195,8 @@ def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result
         state = replace(state, counts=replace(state.counts, away=away))
         if set(room.names) <= set(away):
             return replace(state, room=room)
-        return _after(state, room, agent, posted=False, failure=reason)
+        state = _after(state, room, agent, posted=False, failure=reason)
+        return state if is_extra else _with_phase_turn(state, agent, reason, failed=True)
     room = _updated(
         room,
         skips=room.skips + is_skip(outcome),
@@ -127,17 +204,20 @@ def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result
     )
     if is_post(outcome):
         room = _updated(room, turn_number=room.turn_number + 1, last_speaker=agent, starter=room.starter or agent)
+        room = _updated(room, turns=room.turns + is_extra, extra_turns=room.extra_turns + is_extra)
     member = room.member(agent)
     if member is not None and (is_post(outcome) or outcome.reason in (None, "skipped")):
         room = _with_member(room, agent, turns_taken=member.turns_taken + 1)
     failure = outcome.reason if outcome.skipped and outcome.reason in FAILURES else None
     state = _after(state, room, agent, posted=is_post(outcome), failure=failure)
+    if not is_extra:
+        state = _with_phase_turn(state, agent, outcome.reason, failed=failure is not None)
     unseen = state.counts.unseen + 1 if outcome.reason == UNSEEN else 0
     state = replace(state, counts=replace(state.counts, away=(), unseen=unseen))
     if outcome.leaves:
         state = without_member(state, agent, CHOSE)
     reason = "no_access" if state.counts.unseen >= MAX_UNSEEN else _end_by(outcome, room)
-    return state if reason is None or room.status != "active" else state.ended(reason)
+    return state if reason is None or room.status != "active" else audience.close(state, reason)
 
 
 def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, failure: str | None) -> ConversationState:
@@ -158,9 +238,51 @@ def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, fa
     return replace(state, room=room)
 
 
+def _with_phase_turn(state: ConversationState, agent: str, reason: str | None, *, failed: bool) -> ConversationState:
+    """Note that the member had its turn of the phase. If it failed or gave way to a person, it gets another try."""
+    room, member = state.room, state.room.member(agent) if state.room is not None else None
+    if room is None or room.phase_turns is None or member is None or reason in NOT_TAKEN:
+        return state
+    if failed and member.failures < MAX_TRIES:
+        return state
+    return replace(state, room=_updated(room, phase_turns=(*room.phase_turns, agent)))
+
+
 def _with_member(room: Room, agent: str, **changes: object) -> Room:
     members = (each.model_copy(update=changes) if each.name == agent else each for each in room.members)
     return _updated(room, members=tuple(members))
+
+
+def with_phase(state: ConversationState) -> ConversationState:
+    """If the next turn begins a phase, note it. If each member has one turn in the phase, members that have had it
+    leave the queue."""
+    room = state.room
+    phase = room.next_phase() if room is not None else None
+    if room is None or phase is None:
+        return state
+    if phase.name != room.phase:
+        room = _updated(room, phase=phase.name, phase_turns=(), phase_noted=False)
+        state = replace(state, room=room)
+    if not room.turns_for_each or state.queue.granted:
+        return state
+    pending = tuple(dropwhile(lambda agent: agent not in room.due, state.queue.pending))
+    return state if pending == state.queue.pending else replace(state, queue=replace(state.queue, pending=pending))
+
+
+def announce_phase(state: ConversationState, agent: str | None) -> ConversationState:
+    """Tell the thread once that a phase begins, and who speaks first in it, if that's known. For the audience's phase,
+    the end of the audience's slot has said so."""
+    room = state.room
+    if room is None or room.phase_noted or room.phase_turns is None:
+        return state
+    had_slot = room.phase == audience.AUDIENCE_PHASE and room.slot_turn == room.turn_number
+    shown = [member.shown for member in room.members if member.name == agent]
+    room = _updated(room, phase_noted=True)
+    return replace(state, room=room if had_slot else room.with_line("phase", *shown, why=room.phase))
+
+
+def with_ledger(state: ConversationState, ledger: tuple[str, ...]) -> ConversationState:
+    return state if state.room is None else replace(state, room=_updated(state.room, ledger=ledger))
 
 
 def ending(state: ConversationState, room: Room) -> EndReason | None:
@@ -169,7 +291,9 @@ def ending(state: ConversationState, room: Room) -> EndReason | None:
         return cast(EndReason, room.why) if room.why in ENDINGS else "paused"  # another version's reason
     if len(room.members) < MIN_MEMBERS:
         return "too_few_left"
-    if room.turn_number >= room.turns:
+    if room.closing_because is not None:
+        return room.closing_because if audience.last_slot_is_over(room) else None
+    if room.has_used_its_turns:
         return "turn_limit"
     if state.counts.agreed_to_end and may_end_early(state):
         return "agreed"
@@ -178,8 +302,16 @@ def ending(state: ConversationState, room: Room) -> EndReason | None:
 
 def may_end_early(state: ConversationState) -> bool:
     """Whether what agents say may end the conversation before its limit. In a room, each member must first have had
-    FAIR_TURNS turns since it was opened or resumed."""
-    return state.room is None or all(member.turns_taken >= FAIR_TURNS for member in state.room.members)
+    FAIR_TURNS turns since it was opened or resumed. A room with phases goes through all of them."""
+    if state.room is None:
+        return True
+    return not state.room.schedule() and all(member.turns_taken >= FAIR_TURNS for member in state.room.members)
+
+
+def angle_for(state: ConversationState) -> str | None:
+    """Return what the next turn should bring up; None if it makes its statement, as each member does once."""
+    phase = state.room.next_phase() if state.room is not None else None
+    return None if phase is not None and phase.turns else state.talk.perspective or state.talk.suggested_topic
 
 
 def ended(state: ConversationState, because: EndReason) -> ConversationState:
@@ -193,14 +325,43 @@ def paused(state: ConversationState, because: EndReason) -> ConversationState:
 
 
 def resumed(state: ConversationState, turns: int) -> ConversationState:
-    """Make the room active, with a limit of `turns`. Failure counts are reset, and a slot is over."""
+    """Make the room active, with a limit of `turns`. Failure counts are reset, and a slot is over. Members that people
+    called in the meantime speak first."""
     if state.room is None:
         return state
     clean = {"failures": 0, "failure_noted": False, "turns_taken": 0, "thinking_noted": 0}
     members = tuple(member.model_copy(update=clean) for member in state.room.members)
-    room = after_slot(state.room)
-    room = _updated(room, status="active", why=None, turns=turns, members=members, wait_noted=False)
-    return replace(state, room=room, counts=replace(state.counts, idle_turns=0, end_streak=0, unseen=0))
+    room = _updated(state.room, status="active", why=None, turns=turns, members=members, wait_noted=False)
+    if turns != state.room.turns:  # it divides the room differently
+        room = _updated(room, phase="", phase_turns=None)
+    room = _updated(room, slot_until=None, slot_turn=room.turn_number, closing_because=None, next_turn_at=None)
+    waited_for = (agent for each in state.talk.heard if each.called for agent in each.waits_for(room.names) or ())
+    queue = replace(state.queue, called=tuple(dict.fromkeys((*state.queue.called, *waited_for))))
+    counts = replace(state.counts, idle_turns=0, end_streak=0, unseen=0)
+    return replace(state, room=room, queue=queue, counts=counts)
+
+
+def extended(state: ConversationState, turns: int) -> ConversationState:
+    """Give a running room a limit of `turns`, which divides it differently. If people had a last time to vote, the room
+    continues."""
+    room = state.room
+    if room is None:
+        return state
+    room = _updated(room, turns=turns, phase="", phase_turns=None)
+    if room.closing_because is not None:
+        room = _updated(room, closing_because=None, slot_until=None, slot_turn=room.turn_number)
+    return replace(state, room=room)
+
+
+def at_rest(state: ConversationState) -> ConversationState | None:
+    """Return the part of a paused or closed room's conversation to keep, besides the room: which of people's messages
+    wait for an answer and which have one, without their words, which are in the thread. None if there are none."""
+    room = state.room
+    if room is None or room.why == "deleted" or not state.talk.heard:
+        return None
+    heard = tuple(replace(each, text="") for each in state.talk.heard)
+    kept = conversation_of(room)
+    return replace(kept, talk=replace(kept.talk, heard=heard, answered=state.talk.answered))
 
 
 def is_goodbye(text: str) -> bool:
@@ -229,12 +390,17 @@ def without_member(state: ConversationState, agent: str, why: str) -> Conversati
         members=tuple(other for other in state.room.members if other.name != agent),
         left=(*(other for other in state.room.left if other.name != agent), member),
     )
-    room = room.with_line("left", member.shown, why=why)
+    room = room.with_sides().with_line("left", member.shown, why=why)  # a guest's seat isn't left empty
     keeps = state.queue.pending[:1] if state.queue.asking else ()
     pending = (*keeps, *(other for other in state.queue.pending[len(keeps) :] if other != agent))
     requested = None if state.queue.requested == agent else state.queue.requested
     called = tuple(other for other in state.queue.called if other != agent)
     queue = replace(state.queue, pending=pending, requested=requested, called=called)
+    if state.queue.speaker == agent and not state.queue.asking:
+        queue = replace(queue, granted=False, is_extra=False)
+    if queue.last_in_order == agent:  # the next in order is the one after it
+        names = state.room.names
+        queue = replace(queue, last_in_order=names[names.index(agent) - 1])
     return replace(state, room=room, queue=queue)
 
 
@@ -257,45 +423,18 @@ def with_member(state: ConversationState, member: RoomMember) -> ConversationSta
     if state.room is None or state.room.member(member.name) is not None or len(state.room.members) >= MAX_MEMBERS:
         return state
     left = tuple(other for other in state.room.left if other.name != member.name)
-    return replace(state, room=_updated(state.room, members=(*state.room.members, member), left=left))
+    return replace(state, room=_updated(state.room, members=(*state.room.members, member), left=left).with_sides())
+
+
+def with_persona(state: ConversationState, member: RoomMember) -> ConversationState:
+    """Give a member the name and the character that its persona has now."""
+    if state.room is None or state.room.member(member.name) is None:
+        return state
+    persona = {name: getattr(member, name) for name in PERSONA_FIELDS}
+    return replace(state, room=_with_member(state.room, member.name, **persona))
 
 
 # people
-
-
-def in_room(room: Room, heard: PersonMessage, called: Sequence[str] = ()) -> PersonMessage:
-    """Return a person's message with the members that it names, in order, and those that it calls: by @mention, role,
-    or reply, or because they are in `called`. They answer with their next turn."""
-    members = {member.name: member.shown for member in room.members}
-    replied_to = (heard.replied_to,) if heard.replied_to in members else ()
-    known = (*called, *replied_to, *heard.names, *names_in(heard.text, members))
-    names = tuple(dict.fromkeys(name for name in known if name in members))
-    calling = tuple(name for name in dict.fromkeys((*called, *heard.called)) if name in members)
-    return replace(heard, names=names, called=calling, calls=heard.calls and not calling)
-
-
-def hearing(state: ConversationState, heard: PersonMessage) -> ConversationState:
-    """Return the state after a person wrote. A message that is reported again changes nothing."""
-    if heard.message_id <= state.talk.answered:
-        return state
-    before = next((each.called for each in state.talk.heard if each.message_id == heard.message_id), ())
-    after = state.hear(heard)
-    new = tuple(agent for agent in heard.called if agent not in before)
-    if after is state and not new:
-        return state
-    called = (*(agent for agent in after.queue.called if agent not in new), *new)
-    return replace(after, queue=replace(after.queue, called=called))
-
-
-def with_called(state: ConversationState) -> ConversationState:
-    """Let the first member that people called speak next, unless somebody requested another member or the audience has
-    the thread."""
-    room = state.room
-    if room is None or state.queue.requested is not None or not state.queue.called or room.slot_until is not None:
-        return state
-    agent, *rest = state.queue.called
-    state = replace(state, queue=replace(state.queue, called=tuple(rest)))
-    return state.request(agent) if room.member(agent) is not None else with_called(state)
 
 
 def waiting(state: ConversationState) -> ConversationState:
@@ -329,27 +468,6 @@ def with_lines_of(state: ConversationState, known: ConversationState) -> Convers
     for line in own:
         room = room.with_line(line.kind, *line.members, why=line.why)
     return replace(state, room=room)
-
-
-# slots for the audience
-
-
-def slot_is_due(room: Room) -> bool:
-    """Whether the audience has the thread, or gets it now: after as many posts as there are members."""
-    if room.slot_until is not None:
-        return True
-    return room.has_slots and room.turn_number - room.slot_turn >= len(room.members)
-
-
-def after_slot(room: Room) -> Room:
-    return _updated(room, slot_until=None, slot_turn=room.turn_number)
-
-
-def speaking_next(state: ConversationState, agent: str | None) -> ConversationState:
-    """Let the agent (None: the next in order) speak next. A slot for the audience is over."""
-    if state.room is not None and state.room.slot_until is not None:
-        state = replace(state, room=after_slot(state.room))
-    return state if agent is None else state.request(agent)
 
 
 def _updated(room: Room, **changes: object) -> Room:

@@ -8,21 +8,23 @@ person opened the room.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from agent_coordinator import audience
 from agent_coordinator import room_rules as rooms
 from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.conversation import Change
 from agent_coordinator.engine import Engine
 from agentic.ids import is_snowflake
-from agentic.state.conversation_state import ConversationState, PersonMessage
-from agentic.state.rooms import DEFAULT_TURNS, MAX_MEMBERS, MAX_TURNS, MIN_MEMBERS, Room, RoomMember
+from agentic.state.conversation_state import ConversationState
+from agentic.state.rooms import DEFAULT_TURNS, MAX_ARGUMENTS, MAX_MEMBERS, MAX_TURNS, MIN_MEMBERS, Room, RoomMember
+from agentic.state.talk import PersonMessage
 from agentic.wire.messages import Command
 from agentic.wire.reasons import EndReason
 
@@ -40,8 +42,9 @@ PAUSE_REASONS: Mapping[str, EndReason] = {
     "no_access": "no_access",
 }
 STANDING = {
-    *("changed_at", "cost_usd", "last_speaker", "left", "lines", "rounds", "skips", "slot_turn", "slot_until"),
-    *("starter", "status", "turn_number", "wait_noted", "why"),
+    *("changed_at", "closing_because", "cost_usd", "extra_turns", "last_speaker", "ledger", "left", "lines"),
+    *("next_turn_at", "phase", "phase_noted", "phase_turns", "rounds", "skips", "slot_turn", "slot_until", "starter"),
+    *("status", "turn_number", "wait_noted", "why"),
 }
 """Fields of a Room that its opener can't set."""
 
@@ -63,6 +66,14 @@ class RoomKeeper:
         Raises ChannelBusy."""
         await self._run(change(await self._conversation_of(room)), began, changed=True)
 
+    async def hear(self, channel_id: int, message: PersonMessage) -> None:
+        """Let the channel's conversation answer a person's message. A paused room answers it once it is resumed."""
+        if await self.engine.hear(channel_id, message):
+            return
+        room = await self.read(channel_id)
+        if room is not None and room.status == "paused":
+            await self.change(room, partial(audience.heard_while_paused, heard=message))
+
     async def at_rest(self, room: Room) -> Room:
         """Wait for a conversation that is just ending, and return the room."""
         for _ in range(BUSY_TRIES):
@@ -74,7 +85,11 @@ class RoomKeeper:
     async def left_over(self, saved: Iterable[ConversationState]) -> list[ConversationState]:
         """Return the room conversations of an earlier leader: the saved ones, and new ones for active rooms without
         any. Call it before this process leads and has rooms of its own."""
-        states = {state.channel_id: state for state in saved if state.room is not None}
+        states = {
+            state.channel_id: state
+            for state in saved
+            if state.room is not None and (state.room.status == "active" or state.queue.asking)
+        }
         rooms_store = self._context.state.coordination.rooms
         for room in await self._context.wait_for_redis(lambda: rooms_store.list("active", None)):
             states.setdefault(room.thread_id, rooms.conversation_of(room))
@@ -83,7 +98,7 @@ class RoomKeeper:
     async def resume(self, state: ConversationState) -> None:
         """Continue a room that an earlier leader or a stall left."""
         try:
-            await self._run(state, lambda: None, changed=False)
+            await self._run(audience.reopened(state, self._context.clock()), lambda: None, changed=False)
         except ChannelBusy as busy:
             log.warning("a room was not resumed now: %s", busy)
 
@@ -121,10 +136,19 @@ class RoomKeeper:
                 await self._context.sleep(BUSY_SECONDS)
         return False
 
+    async def withdraw(self, room: Room, deleted: Collection[int]) -> bool:
+        """Forget people's messages that were deleted. Returns False if the room stays busy."""
+        change = partial(audience.withdrawn, deleted=deleted)
+        if not self.engine.runs_room(room.thread_id):
+            state = await self._conversation_of(room)
+            if change(state) is state:  # a room at rest isn't stored for nothing
+                return True
+        return await self.change(room, change)
+
     async def _conversation_of(self, room: Room) -> ConversationState:
         """Return the room's saved conversation, or a new one at the room's current turn."""
         conversations = self._context.state.coordination.conversations
-        saved = await self._context.wait_for_redis(lambda: conversations.read(room.thread_id))
+        saved = await self._context.wait_for_redis(lambda: conversations.read(room.thread_id, at_rest=True))
         return rooms.conversation_of(room) if saved is None else replace(saved, room=room)
 
 
@@ -142,23 +166,34 @@ class RoomCommands:
             "room-close": partial(self._in_room, self._close),
             "room-add": partial(self._in_room, self._add),
             "room-remove": partial(self._in_room, self._remove),
+            "room-ledger": partial(self._in_room, self._keep_ledger),
+            "room-withdraw": partial(self._in_room, self._withdraw),
         }
 
     async def _in_room(self, execute: RoomCommand, command: Command) -> str | None:
         room = None if command.channel_id is None else await self._keeper.read(command.channel_id)
-        return "no_room" if room is None else await execute(command, room)
+        if room is None or (room.why == "deleted" and command.command != "room-pause"):
+            return "no_room"
+        return await execute(command, room)
 
     async def _open(self, command: Command) -> str | None:
-        """Open a room. The same order again opens no second room."""
+        """Open a room. The same order again opens no second room, and neither does another order for its thread."""
         wanted = _wanted(command)
         if wanted is None:
             return "incomplete"
-        if await self._keeper.read(wanted.thread_id) is not None:
-            return "opened"
+        if (outcome := await self._known(wanted)) is not None:
+            return outcome
         if len(wanted.members) > MAX_MEMBERS:
             return "full"
         outcome = self._refusal(wanted) or await self._run(command, wanted, lambda state: state, "opened")
-        return "opened" if outcome == "busy" and await self._keeper.read(wanted.thread_id) is not None else outcome
+        return await self._known(wanted) or outcome if outcome == "busy" else outcome
+
+    async def _known(self, wanted: Room) -> str | None:
+        """Return the outcome if the thread has a room: this one, or one of another order. None if it has none."""
+        room = await self._keeper.read(wanted.thread_id)
+        if room is None:
+            return None
+        return "opened" if room.conversation_id == wanted.conversation_id else "exists"
 
     async def _pause(self, command: Command, room: Room) -> str:
         asked = command.room.reason if command.room else None
@@ -176,8 +211,11 @@ class RoomCommands:
         return await self._change(room, partial(rooms.ended, because="closed"), "room_closed")
 
     async def _resume(self, command: Command, room: Room) -> str | None:
-        if room.why == "deleted":
-            return "no_room"
+        more = command.room.turns if command.room else None
+        if room.status == "active":
+            if not more:
+                return "already_active"
+            return await self._change(room, partial(rooms.extended, turns=_limit(room, more)), "room_extended")
         gone = [agent for agent in (command.room.gone if command.room else ()) if room.member(agent) is not None]
         if gone:
             if not await self._keeper.change(room, partial(rooms.without_deleted, agents=gone)):
@@ -185,7 +223,6 @@ class RoomCommands:
             room = await self._keeper.at_rest(room)
         if (refusal := self._refusal(room)) is not None:
             return refusal
-        more = command.room.turns if command.room else None
         if await self._keeper.engine.change(room.thread_id, partial(rooms.resumed, turns=_limit(room, more))):
             return "room_resumed"
         room = await self._keeper.at_rest(room)
@@ -204,14 +241,14 @@ class RoomCommands:
         if agent is not None and command.room is not None and (message_id := command.room.message_id) is not None:
             message = PersonMessage(message_id, names=(agent,))
             return "requested" if await self._keeper.engine.hear(room.thread_id, message, (agent,)) else "busy"
-        return await self._change(room, partial(rooms.speaking_next, agent=agent), "requested")
+        return await self._change(room, partial(audience.speaking_next, agent=agent), "requested")
 
     async def _add(self, command: Command, room: Room) -> str:
         member = _read_order(RoomMember, command.room and command.room.member, "a member is not added")
         if member is None:
             return "incomplete"
         if room.member(member.name) is not None:
-            return "already_member"
+            return await self._change(room, partial(rooms.with_persona, member=member), "already_member")
         if len(room.members) >= MAX_MEMBERS:
             return "full"
         return await self._change(room, partial(rooms.with_member, member=member), "added_member")
@@ -225,6 +262,14 @@ class RoomCommands:
         if room.member(agent) is None:
             return "no_member"
         return await self._change(room, partial(rooms.without_member, agent=agent, why=rooms.REMOVED), "removed_member")
+
+    async def _keep_ledger(self, command: Command, room: Room) -> str:
+        ledger = command.room.ledger if command.room is not None else ()
+        return await self._change(room, partial(rooms.with_ledger, ledger=ledger[:MAX_ARGUMENTS]), "kept")
+
+    async def _withdraw(self, command: Command, room: Room) -> str:
+        deleted = frozenset(command.room.deleted if command.room is not None else ())
+        return "withdrawn" if await self._keeper.withdraw(room, deleted) else "busy"
 
     # pieces
 
@@ -269,4 +314,4 @@ def _limit(room: Room, more: int | None) -> int:
     """Return a resumed room's limit of turns. A room at its limit gets as many more as a new one."""
     if more:
         return max(room.turns, room.turn_number) + min(more, MAX_TURNS)
-    return room.turn_number + DEFAULT_TURNS if room.turn_number >= room.turns else room.turns
+    return room.turn_number + DEFAULT_TURNS if room.has_used_its_turns else room.turns

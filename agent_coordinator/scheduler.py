@@ -127,15 +127,15 @@ class Scheduler:
         if plan is None:
             if key not in self._known and not (self._config.schedule_max and self._lasts(day)):
                 return []
-            if (plan := self._known.get(key)) is None:  # slots before now are done: there was no plan then
+            if (plan := self._known.get(key)) is None:  # slots before now are done: nothing was planned then
                 now, rng = self._clock(), self._context.rng
                 count = rng.randint(self._config.schedule_min, self._config.schedule_max)
-                plan = [Slot(at=at, done=at < now) for at in plan_instants(self._window(day), count, rng)]
+                plan = [replace(slot, done=slot.at < now) for slot in plan_slots(self._window(day), count, rng)]
             await self._schedule.save_schedule(key, plan)
         if key not in self._known:
             coming = [slot.at for slot in plan if not slot.done]
             first = datetime.fromtimestamp(min(coming), self._config.timezone) if coming else None
-            ahead = f", the next at {first:%H:%M}" if first else ""
+            ahead = f", the next at {first:%H:%M %Z}" if first else ""
             log.info("plan for %s: %d conversations, %d to come%s", day, len(plan), len(coming), ahead)
         yesterday = (day - timedelta(days=1)).isoformat()
         self._known = {known: slots for known, slots in self._known.items() if known >= yesterday}
@@ -169,7 +169,11 @@ class Scheduler:
 
 def move_slot(slots: list[Slot], at: float, to: float) -> list[Slot] | None:
     """Return None if no open slot is at `at`, or `to` is taken."""
-    return None if _open_at(slots, to) is not None else _with_changed(slots, at, at=to)
+    index = _open_at(slots, at)
+    if index is None or _open_at(slots, to) is not None:
+        return None
+    slot = slots[index]
+    return _with_changed(slots, at, at=to, planned=slot.at if slot.planned is None else slot.planned)
 
 
 def skip_slot(slots: list[Slot], at: float) -> list[Slot] | None:
@@ -217,8 +221,9 @@ def plan_date(now: float, start_hour: int, end_hour: int, timezone: tzinfo) -> d
     return yesterday if now < active_window(yesterday, start_hour, end_hour, timezone)[1] else today
 
 
-def plan_instants(window: tuple[float, float], count: int, rng: random.Random) -> list[float]:
-    """Return one random instant in each of `count` equal parts of the window, ascending."""
+def plan_slots(window: tuple[float, float], count: int, rng: random.Random) -> list[Slot]:
+    """Return a slot at a random instant in each of `count` equal parts of the window, ascending."""
     begin, end = window
     length = (end - begin) / count if count else 0.0
-    return [begin + (index + rng.random()) * length for index in range(count)]
+    parts = [(begin + index * length, begin + (index + 1) * length) for index in range(count)]
+    return [Slot(begin + (index + rng.random()) * length, part=part) for index, part in enumerate(parts)]

@@ -1,4 +1,4 @@
-"""Signals in the text of messages: questions, agreement, shared words, repetition. Pure functions, no model.
+"""Signals in the text of messages: questions, agreement, repetition. Pure functions, no model.
 
 Phrases are casefolded, in several languages, and match whole words (in scripts without spaces, anywhere). If a language
 is missing, the conversation only loses a hint: add a line for yours.
@@ -6,19 +6,18 @@ is missing, the conversation only loses a hint: add a line for yours.
 Repetition is searched for in the agents' newest messages since a person last wrote: a message that nearly repeats an
 earlier one, the same first words again and again, mutual agreement, farewells, thanks. Then the next speaker gets a new
 perspective. Its text is fixed; nothing from the messages is in it.
-
-Words that begin alike count as forms of one word (ship, ships; Schiff, Schiffe), so no list of endings is needed.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from agentic.text import runs, says_again, tokens
+from agentic.questions import QUESTION_MARKS
+from agentic.text import says_again, tokens
 
 AGREEMENT = (
     *("i agree", "agreed", "exactly", "well said", "good point", "great point", "you're right", "so true"),
@@ -50,7 +49,6 @@ THANKS = (
     *("thank you", "thanks", "danke", "vielen dank", "merci", "gracias", "obrigado", "obrigada", "grazie"),
     *("bedankt", "dank je", "dziękuję", "спасибо", "teşekkürler", "ありがとう", "谢谢", "감사합니다"),
 )
-QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e")  # full-width, Arabic, Greek, Armenian
 _ENDS = rf".!\n{''.join(QUESTION_MARKS)}\u3002\uff01"
 _QUESTION = re.compile(rf"(?<![^{_ENDS}])[^{_ENDS}]++[{''.join(QUESTION_MARKS)}]")
 _ADDRESS = re.compile(r"https?://\S+")
@@ -58,9 +56,6 @@ _ADDRESS = re.compile(r"https?://\S+")
 
 Repetition = Literal["duplicate", "openings", "agreement", "farewells", "thanks"]
 
-MIN_WORD = 4  # letters; shorter words are mostly articles and particles
-MIN_BEGINNING = 4  # letters that two words share
-SHARED_PART = 0.6  # of the longer one of the two
 COMPARED = 12  # earlier messages
 OPENING_WORDS = 3
 SAME_OPENINGS = 3  # of the last LOOKED_AT messages
@@ -81,7 +76,7 @@ PERSPECTIVES: Mapping[Repetition, str] = {
 
 
 def says(text: str, phrases: tuple[str, ...]) -> bool:
-    """Whether one of the phrases is in the text."""
+    """Whether any of the phrases is in the text."""
     return _pattern(phrases).search(" ".join(tokens(text))) is not None
 
 
@@ -119,30 +114,3 @@ def repetition_in(texts: Sequence[str]) -> Repetition | None:
         if all(says(text, THANKS) for text in last):
             return "thanks"
     return None
-
-
-@lru_cache(maxsize=512)  # a conversation's last messages are read before each of its turns
-def content_words(text: str) -> frozenset[str]:
-    """Return the words that may carry a subject."""
-    words: set[str] = set()
-    for run, spaceless in runs(text):
-        if spaceless:
-            words.update(run[at : at + 2] for at in range(max(1, len(run) - 1)))
-        elif len(run) >= MIN_WORD or run.isdigit():
-            words.add(run)
-    return frozenset(words)
-
-
-def alike(one: str, other: str) -> bool:
-    """Whether two words are the same, or forms of one."""
-    differ = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    shared = next(differ, min(len(one), len(other)))
-    return one == other or (shared >= MIN_BEGINNING and shared >= SHARED_PART * max(len(one), len(other)))
-
-
-def in_common(words: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Return the `words` that are like any of the others."""
-    known = defaultdict[str, list[str]](list)  # by beginning, which words that are alike share
-    for other in others:
-        known[other[:MIN_BEGINNING]].append(other)
-    return [word for word in words if any(alike(word, other) for other in known.get(word[:MIN_BEGINNING], ()))]

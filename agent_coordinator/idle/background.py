@@ -37,6 +37,7 @@ from agent_coordinator.idle.tasks import (
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.ids import id_at
+from agentic.process.tasks import cancel_and_wait
 from agentic.record.idle_queries import IdleMemory
 from agentic.state.idle import Candidate, RunningTask, Sent
 from agentic.state.silence import ChannelRef, SilenceChange, Silenced
@@ -166,7 +167,7 @@ class BackgroundScheduler:
         given = TaskInputs(
             now=now,
             timezone=settings.timezone,
-            unasked=config.agents[agent].unasked,
+            unprompted=config.agents[agent].unprompted,
             busy=self._busy(),
             silenced={each.channel_id: why for each in candidates if (why := silenced(each)) is not None},
             did=schedule.state.did if now - schedule.state.last < DID_SECONDS else "",
@@ -227,9 +228,7 @@ class BackgroundScheduler:
             log.info("no result of a background task: %s", error)
             return None
         finally:
-            asking.cancel()
-            giving_up.cancel()
-            await asyncio.gather(asking, giving_up, return_exceptions=True)
+            await cancel_and_wait(asking, giving_up)
 
     def _cancel(self, asking: RunningTask | None) -> None:
         """Cancel the turn once, in whichever process it runs."""

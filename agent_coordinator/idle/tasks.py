@@ -64,7 +64,7 @@ class TaskInputs:
 
     now: float
     timezone: tzinfo = UTC
-    unasked: str = "opt_in"
+    unprompted: str = "opt_in"
     consents: Mapping[int, bool] = field(default_factory=dict)
     sent: Sequence[Sent] = ()
     silenced: Mapping[int, Silenced] = field(default_factory=dict)
@@ -129,7 +129,7 @@ def _judge(
     to_them = [one for one in given.sent if one.person_id == each.person_id or one.channel_id == each.channel_id]
     blocked = (
         channel_open(each.channel_id, given.silenced.get(each.channel_id), given.busy)
-        or opted_in(each.person_id, given.consents, given.unasked)
+        or opted_in(each.person_id, given.consents, given.unprompted)
         or person_rested(each.person_id, given.sent, given.now, config.person_hours)
         or channel_rested(each.channel_id, given.sent, given.now, config.channel_hours)
         or (novel(each.material, to_them) if task == "follow_up" else None)
@@ -188,12 +188,12 @@ def channel_open(channel_id: int, silenced: Silenced | None, busy: Collection[in
     return Blocked("a conversation is running in that channel") if channel_id in busy else None
 
 
-def opted_in(person_id: int | None, consents: Mapping[int, bool], unasked: str) -> Blocked | None:
+def opted_in(person_id: int | None, consents: Mapping[int, bool], unprompted: str) -> Blocked | None:
     """Block without the person's consent. `opt_in` needs a yes; `everyone` only needs that they didn't say no."""
     consent = None if person_id is None else consents.get(person_id)
     if consent is False:
         return Blocked("the person doesn't want unprompted messages")
-    if consent is None and unasked != "everyone":
+    if consent is None and unprompted != "everyone":
         return Blocked("nobody has turned on unprompted messages")
     return None
 

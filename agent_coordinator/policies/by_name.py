@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.policies.policy import ConversationPolicy
 from agent_coordinator.policies.pull import PullPolicy
-from agent_coordinator.policies.rounds import Moderated, RoundRobin, Rounds
+from agent_coordinator.policies.rounds import Interview, Moderated, RoundRobin, Rounds
 from agentic.state.conversation_state import ConversationState
 from agentic.state.rooms import RoomMember
 
@@ -31,12 +31,17 @@ class Policies:
         return chosen.get(str(channel_id)) or chosen.get(theme) or self._config.policy
 
     def of(self, state: ConversationState) -> ConversationPolicy:
-        """Return the conversation's policy; `rounds` if this version doesn't know its name."""
+        """Return the conversation's policy; `rounds` if this version doesn't know its name. In a phase in which each
+        member has one turn, it chooses among the members whose turn is still to come."""
         name, room = state.policy, state.room
-        speakers = self._speakers if room is None else room.members
+        due = room.due if room is not None else ()
+        speakers = self._speakers if room is None else tuple(each for each in room.members if each.name in due)
         agents = tuple(speaker.name for speaker in speakers)
         config = self._config
-        rules = (agents, config.max_rounds, config.turn_delay_min, config.turn_delay_max, config.min_rounds)
+        limits = (config.max_rounds, config.turn_delay_min, config.turn_delay_max, config.min_rounds)
+        if room is not None and room.guest is not None and name in ("round-robin", "rounds"):
+            return Interview(room.names, *limits, room.guest.name)
+        rules = (agents, *limits)
         if name == "round-robin":
             return RoundRobin(*rules)
         if name == "moderated":

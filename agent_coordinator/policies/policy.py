@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION_DECAY
+from agentic.pace import LIVE, reading_seconds
 from agentic.state.conversation_state import ConversationState
 from agentic.state.conversations import SpeakerScore
 from agentic.wire.reasons import EndReason
@@ -61,6 +62,11 @@ class ConversationPolicy(ABC):
         """Whether a person's message leads to a new choice of the speaker, if that turn has not begun."""
         return False
 
+    @property
+    def has_rounds(self) -> bool:
+        """Whether each agent has a turn of its own in each round."""
+        return False
+
     @abstractmethod
     def opening(self, starter: str, rng: random.Random) -> Choice:
         """Return the starter, followed by the agents that open if it skips."""
@@ -70,10 +76,14 @@ class ConversationPolicy(ABC):
         """Choose who speaks next. Called when nobody is pending and the conversation doesn't end."""
 
     def pause(self, state: ConversationState, rng: random.Random) -> float:
-        """Return the seconds to wait before the next turn: time to read the last post, or 0 if there was none or a
-        person waits."""
-        delay = rng.uniform(self.delay_min, self.delay_max)
-        return delay if state.counts.last_turn_showed and state.talk.must_answer is None else 0.0
+        """Return the seconds to wait before the next turn: time to read the last post, in a room by its length; 0 if
+        there was none, if a person waits, and in a room with a pace of its own."""
+        if not state.counts.last_turn_showed or state.person_waits:
+            return 0.0
+        if state.room is None:
+            return rng.uniform(self.delay_min, self.delay_max)
+        characters = len(state.talk.history[-1].text) if state.talk.history else 0
+        return reading_seconds(characters, self.delay_min, self.delay_max) if state.room.pace == LIVE else 0.0
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
         """Return why the conversation ends now, or None to continue. Called before each turn, and when nobody is
@@ -88,7 +98,7 @@ class ConversationPolicy(ABC):
             return "most_skipped"
         if len(state.counts.spoke) < SPEAKERS_NEEDED:
             return "too_few_spoke"
-        return None if state.talk.must_answer is not None else self.by_length(state, rng)
+        return None if state.person_waits else self.by_length(state, rng)
 
     def by_length(self, state: ConversationState, rng: random.Random) -> EndReason | None:
         """Return why a lively conversation ends after this round, or None to continue."""

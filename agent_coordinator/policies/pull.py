@@ -17,10 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, ConversationPolicy
-from agent_coordinator.text_signals import DISAGREEMENT, asks, content_words, in_common, questions, says
+from agent_coordinator.text_signals import DISAGREEMENT, asks, questions, says
 from agentic.state.conversation_state import AgentCounts, ConversationState
 from agentic.state.conversations import ScorePart, SpeakerScore
 from agentic.state.rooms import RoomMember
+from agentic.subject import content_words, in_common
 from agentic.text import names_in
 from agentic.wire.reasons import EndReason
 
@@ -81,11 +82,7 @@ class PullPolicy(ConversationPolicy):
         others = tuple(each for each in self.speakers if each.name != state.talk.last_speaker)
         candidates = self._available(state) or others or self.speakers
         scores = score_speakers(candidates, self.speakers, scene, silences, rng)
-        suggested_topic = (
-            None
-            if is_called(scores[0]) or state.talk.must_answer is not None or not state.is_opened
-            else SUGGESTED_TOPIC
-        )
+        suggested_topic = None if is_called(scores[0]) or state.person_waits or not state.is_opened else SUGGESTED_TOPIC
         return Choice((scores[0].agent,), begins, reason_for(scores[0]), scores, suggested_topic)
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
@@ -107,7 +104,7 @@ class PullPolicy(ConversationPolicy):
         candidates = self._available(state)
         if not candidates:
             return True
-        if state.talk.must_answer is not None:
+        if state.person_waits:
             return False
         if state.counts.turns >= len(self.speakers):
             return True
@@ -126,7 +123,7 @@ class PullPolicy(ConversationPolicy):
         """Return the speakers without those who have had a turn since the newest message, and without those that a
         person has just called, who answer anyway. An agent that was late in this round is asked again only for a
         person."""
-        heard = state.talk.heard[-1] if state.talk.heard else None
+        heard = state.heard[-1] if state.heard else None
         out = {*state.counts.silent, *state.counts.missing}
         if heard is None or heard.after < state.counts.messages:
             out |= {state.talk.last_speaker or "", *state.counts.unheard}
@@ -206,7 +203,7 @@ def scene_of(state: ConversationState, speakers: tuple[RoomMember, ...]) -> Scen
         author = shown.get(post.agent, post.agent)
         message = Message(post.text, content_words(post.text), post.agent, author, names_in(post.text, shown))
         placed.append((first + at + 1, 0, message))
-    for heard in (each for each in state.talk.heard if each.after >= first):
+    for heard in (each for each in state.heard if each.after >= first):
         names = tuple(dict.fromkeys((*heard.names, *names_in(heard.text, shown))))
         message = Message(heard.text, content_words(heard.text), names=names, replied_to=heard.replied_to)
         placed.append((heard.after, 1, message))

@@ -35,7 +35,7 @@ class Moderated(ConversationPolicy):
         begins = state.counts.turns >= len(self.agents)
         if (named := self._named(state)) is not None:
             return Choice((named[0],), begins, named[1])
-        if self.moderator is None:
+        if self.moderator is None and not state.queue.hurried:
             return Wait(MODERATOR_WAIT_SECONDS, "nobody_named")
         if self.moderator in self.agents and self.moderator not in (state.talk.last_speaker, *state.counts.silent):
             return Choice((self.moderator,), begins, "moderates, and nobody was named")
@@ -48,7 +48,7 @@ class Moderated(ConversationPolicy):
         """As in ConversationPolicy, but never by chance."""
         if state.counts.agreed_to_end:
             return "agreed"
-        if state.queue.pending or state.talk.must_answer is not None:
+        if state.queue.pending or state.person_waits:
             return None
         if not state.is_opened and state.counts.silent:
             return "nobody_opened"
@@ -61,7 +61,7 @@ class Moderated(ConversationPolicy):
         if state.queue.named in self.agents and state.queue.named_by == self.moderator:
             return state.queue.named, "named by the moderator"
         for message in reversed(state.talk.heard):
-            if message.message_id <= state.talk.answered or message.calls:
+            if message.message_id <= state.talk.answered or message.calls or message.answered_by:
                 break
             named = [agent for agent in (message.replied_to, *message.names) if agent in self.agents]
             if named:
@@ -71,6 +71,10 @@ class Moderated(ConversationPolicy):
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin(ConversationPolicy):
+    @property
+    def has_rounds(self) -> bool:
+        return True
+
     def opening(self, starter: str, rng: random.Random) -> Choice:
         if starter not in self.agents:  # it speaks first, then everyone in order
             return Choice((starter, *self.agents))
@@ -78,12 +82,36 @@ class RoundRobin(ConversationPolicy):
 
     def choose(self, state: ConversationState, rng: random.Random) -> Choice:
         """Continue the order, even after a turn that a person asked for. If the last speaker is gone, begin with the
-        first."""
+        first. If the last in order was silent, nobody speaks twice in a row because of that."""
         last = state.queue.last_in_order or state.talk.last_speaker
-        return Choice(self._from(self.agents.index(last) + 1 if last in self.agents else 0))
+        order = self._from(self.agents.index(last) + 1 if last in self.agents else 0)
+        if last in state.counts.silent and order[0] == state.talk.last_speaker:
+            order = (*order[1:], order[0])
+        return Choice(order)
 
     def _from(self, place: int) -> tuple[str, ...]:
         return (*self.agents[place:], *self.agents[:place])
+
+
+@dataclass(frozen=True, slots=True)
+class Interview(ConversationPolicy):
+    """The others ask in turn, and after each of them the `guest` answers."""
+
+    guest: str = ""
+
+    def opening(self, starter: str, rng: random.Random) -> Choice:
+        askers = [agent for agent in self.agents if agent != self.guest]
+        return Choice((starter if starter in askers else askers[0], self.guest))
+
+    def choose(self, state: ConversationState, rng: random.Random) -> Choice:
+        had = state.room.phase_turns if state.room is not None else None
+        if had is None:
+            had = (*(post.agent for post in state.talk.history), *state.counts.silent)
+        if had and had[-1] != self.guest:
+            return Choice((self.guest,), because="was asked")
+        askers = [agent for agent in self.agents if agent != self.guest]
+        asker = min(askers, key=lambda agent: (had.count(agent), agent in state.counts.silent))
+        return Choice((asker, self.guest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +124,10 @@ class Rounds(ConversationPolicy):
     def hears_people(self) -> bool:
         """False: agents see people's messages, and may leave them to the agents that were called."""
         return False
+
+    @property
+    def has_rounds(self) -> bool:
+        return True
 
     def opening(self, starter: str, rng: random.Random) -> Choice:
         others = [agent for agent in self.agents if agent != starter]

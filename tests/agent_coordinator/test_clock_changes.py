@@ -74,7 +74,7 @@ async def test_a_restart_says_what_of_the_days_plan_is_still_to_come(caplog: pyt
     caplog.clear()
     await fired(time, berlin(6, 10, 15), state)
     assert [line for line in caplog.messages if "2026-06-10" in line] == [
-        "plan for 2026-06-10: 4 conversations, 2 to come, the next at 17:00"
+        "plan for 2026-06-10: 4 conversations, 2 to come, the next at 17:00 CEST"
     ]
 
 

@@ -81,7 +81,7 @@ def test_agents_have_the_idle_tasks_of_the_owner_or_of_their_persona() -> None:
         "SIGNAL_NUMBERS": "penny:+4915112345678",
     }
     settings = load_settings(env, None, fronts=lambda folder, names: fronts)
-    penny = FrontMatter(idle_tasks=("discover",), unasked="opt_in")
+    penny = FrontMatter(idle_tasks=("discover",), unprompted="opt_in")
     idle = from_settings(settings, ["claude", "grok"], {"penny": penny}).idle
     assert idle == IdleConfig(
         agents={

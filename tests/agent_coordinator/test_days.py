@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent_coordinator.scheduler import active_window, plan_date, plan_instants
+from agent_coordinator.scheduler import active_window, plan_date, plan_slots
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SPRING = date(2026, 3, 29)  # 02:00 becomes 03:00
@@ -44,16 +44,17 @@ def test_the_active_window_follows_the_wall_clock(day: date, start: int, end: in
 
 @pytest.mark.parametrize("day", [PLAIN, SPRING, AUTUMN])
 @pytest.mark.parametrize("count", [1, 3, 6, 50])
-def test_each_equal_part_of_the_window_has_one_instant(day: date, count: int) -> None:
+def test_each_equal_part_of_the_window_has_one_slot(day: date, count: int) -> None:
     begin, end = active_window(day, 0, 24, BERLIN)
-    instants = plan_instants((begin, end), count, random.Random(3))
+    slots = plan_slots((begin, end), count, random.Random(3))
     length = (end - begin) / count
-    assert [int((instant - begin) // length) for instant in instants] == list(range(count))
+    assert [int((slot.at - begin) // length) for slot in slots] == list(range(count))
+    assert all(slot.part and slot.part[0] <= slot.at < slot.part[1] for slot in slots)
 
 
 @pytest.mark.promise(55)
-def test_no_conversations_have_no_instants() -> None:
-    assert plan_instants((0.0, HOUR), 0, random.Random(1)) == []
+def test_no_conversations_have_no_slots() -> None:
+    assert plan_slots((0.0, HOUR), 0, random.Random(1)) == []
 
 
 def test_windows_of_a_night_window_do_not_overlap_from_day_to_day() -> None:

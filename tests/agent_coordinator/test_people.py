@@ -14,7 +14,8 @@ from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, Event
 from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS
-from agentic.state.conversation_state import ConversationState, PersonMessage
+from agentic.state.conversation_state import ConversationState
+from agentic.state.talk import PersonMessage
 from agentic.wire import keys
 from agentic.wire.messages import Command, Instruction, PersonNotice, Result
 from tests.support.coordinator_doubles import AGENTS, CHANNEL, Luck, MemoryBus, MemoryState, Time, config, until
@@ -195,3 +196,11 @@ def test_another_process_may_know_later_that_a_message_was_a_call() -> None:
     assert state.talk.must_answer is None
     assert (state.talk.heard[-1].calls, state.talk.heard[-1].after, len(state.talk.heard)) == (True, 3, 1)
     assert state.hear(heard) == state
+
+
+@pytest.mark.promise(628)
+def test_a_message_that_calls_an_agent_is_left_to_it_however_often_it_is_reported() -> None:
+    heard = PersonMessage(900, "@claude hello", ("claude",), calls=True, called=("claude",))
+    state = STATE.hear(heard).hear(heard)
+    assert state.talk.must_answer is None
+    assert state.hear(PersonMessage(900, "@claude hello", ("claude",))).talk.must_answer is None

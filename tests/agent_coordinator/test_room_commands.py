@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentic.state.rooms import DEFAULT_TURNS, MAX_MEMBERS
+from agentic.state.rooms import DEFAULT_TURNS, MAX_MEMBERS, RoomMember
 from agentic.state.silence import EVERYTHING, Scope
 from agentic.wire.entries import ConversationNote, RoomNote
 from tests.support.coordinator_doubles import CHANNEL, until
@@ -43,6 +43,7 @@ async def test_the_hour_does_not_matter_and_the_thread_need_not_be_a_channel_of_
 async def test_the_same_order_twice_opens_one_room(scene: RoomScene) -> None:
     outcomes = await asyncio.gather(scene.open(), scene.open())
     assert [*outcomes, await scene.open(topic="coffee")] == ["opened"] * 3
+    assert await scene.open(topic="coffee", conversation_id="another order") == "exists"
     await scene.talk()
     assert scene.numbers == [1, 2, 3, 4]
     assert scene.room.topic == "tea"
@@ -158,7 +159,38 @@ async def test_a_room_whose_thread_is_gone_is_never_resumed(scene: RoomScene, cl
     assert await scene.give("room-pause", reason="deleted") == "room_paused"
     await scene.talk()
     assert (scene.room.status, scene.room.why) == ("paused", "deleted")
-    assert await scene.give("room-resume", turns=5) == "no_room"
+    for command in ("room-resume", "room-close", "room-next"):
+        assert await scene.give(command, turns=5) == "no_room"
+    assert (scene.room.status, scene.room.why) == ("paused", "deleted")
+
+
+async def test_a_room_that_runs_is_not_resumed_but_gets_the_turns_it_is_given(scene: RoomScene) -> None:
+    await scene.open(audience_seconds=60)
+    assert await scene.give("room-resume") == "already_active"
+    await scene.speak(2)
+    scene.time.held = True
+    scene.let_one_speak()
+    await until(lambda: scene.room.slot_until is not None)
+    assert await scene.give("room-resume") == "already_active"
+    assert await scene.give("room-resume", turns=2) == "room_extended"
+    assert (scene.room.turns, scene.room.slot_until is not None) == (6, True), "people keep their time"
+    scene.time.let_go()
+    await scene.talk()
+    assert scene.numbers == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.promise(625)
+async def test_turns_that_a_room_gets_while_people_vote_come_before_its_end(scene: RoomScene) -> None:
+    await scene.open(audience_seconds=60, turns=3)
+    await scene.speak(2)
+    scene.time.held = True
+    scene.let_one_speak()
+    await until(lambda: scene.room.closing_because is not None and scene.room.slot_until is not None)
+    assert await scene.give("room-resume", turns=2) == "room_extended"
+    assert scene.room.closing_because is None
+    scene.time.let_go()
+    await scene.talk()
+    assert (scene.numbers, scene.room.why) == ([1, 2, 3, 4, 5], "turn_limit")
 
 
 @pytest.mark.parametrize(("more", "limit"), [(None, 24), (3, 7), (9_999, 204)])
@@ -170,6 +202,16 @@ async def test_a_closed_room_is_resumed_with_more_turns(scene: RoomScene, more: 
     await scene.speak(2)
     assert scene.numbers[:6] == [1, 2, 3, 4, 5, 6]
     assert not scene.bus.asked[4][1].is_conversation_starter
+
+
+async def test_a_member_that_is_added_again_gets_its_persona_s_new_name(scene: RoomScene) -> None:
+    await scene.open(members=(member("claude"), member("grok").model_copy(update={"side": "for"})))
+    await scene.speak(2)
+    renamed = RoomMember(name="grok", shown="Grouch", interests=("tea",))
+    assert await scene.give("room-add", member=renamed.model_dump_json()) == "already_member"
+    await scene.talk()
+    assert [(each.shown, each.side, each.interests) for each in scene.room.members][1:] == [("Grouch", "for", ("tea",))]
+    assert scene.room.member("grok").turns_taken == 2  # type: ignore[union-attr]
 
 
 async def test_a_room_with_one_member_is_not_resumed_before_another_joins(scene: RoomScene) -> None:

@@ -211,6 +211,8 @@ async def test_its_successor_waits_for_the_rest_of_a_slot(stage: Stage) -> None:
     assert [number for _, number in stage.members.posts] == [1, 2, 3, 4, 5, 6]
     assert (await stage.room()).slot_until != slot.slot_until
     await stage.order("room-next")
+    await stage.until_room(lambda room: room.closing_because == "turn_limit" and room.slot_until is not None)
+    await stage.order("room-next")
     await finished(stage)
 
 

@@ -160,7 +160,20 @@ async def test_a_slot_is_waited_out_and_known_from_its_begin_to_its_end(scene: R
     before, during, after_it = [room for room in scene.state.coordination.rooms.changes if room.turn_number == 3]
     assert (before.slot_until, during.slot_until, after_it.slot_until) == (None, during.changed_at + 45, None)
     assert after_it.changed_at == during.slot_until
-    assert scene.room.slot_turn == 3, "after the last turn there is none"
+    votes = [room for room in scene.state.coordination.rooms.changes if room.turn_number == 6 and room.slot_until]
+    assert [(room.slot_until, room.closing_because) for room in votes] == [(votes[0].changed_at + 45, "turn_limit")]
+    assert (scene.room.changed_at, scene.room.why) == (votes[0].slot_until, "turn_limit"), "the last slot is for votes"
+
+
+@pytest.mark.parametrize(("poll", "slots"), [(True, [60.0]), (False, [])])
+async def test_a_room_with_polls_has_time_to_vote_at_its_end(poll: bool, slots: list[float]) -> None:
+    async with RoomScene() as scene:
+        await scene.open(turns=3, format="debate", poll=poll)
+        await scene.talk()
+        votes = [room for room in scene.state.coordination.rooms.changes if room.slot_until]
+        assert [room.slot_until - room.changed_at for room in votes] == slots
+        assert all(room.closing_because == "turn_limit" and room.turn_number == 3 for room in votes)
+        assert (scene.room.status, scene.room.why) == ("closed", "turn_limit")
 
 
 async def test_a_message_of_a_person_is_the_next_turns_subject_and_does_not_shorten_the_slot(scene: RoomScene) -> None:

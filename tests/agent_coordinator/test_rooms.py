@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
+from agent_coordinator.audience import begin_slot, end_slot, slot_is_due, speaking_next
 from agent_coordinator.conversation import RunningConversation, instruction_for
+from agent_coordinator.policies.rounds import RoundRobin
 from agent_coordinator.room_rules import (
     FAILURES,
     REMOVED,
     RETRY_SECONDS,
-    after_slot,
     after_turn,
     brief_for,
     conversation_of,
@@ -22,8 +24,6 @@ from agent_coordinator.room_rules import (
     is_goodbye,
     resumed,
     retry_pause,
-    slot_is_due,
-    speaking_next,
     waiting,
     with_member,
     without_member,
@@ -120,6 +120,20 @@ def test_a_member_leaves_after_three_failures_in_a_row(reason: str) -> None:
     assert "grok" not in state.queue.pending
 
 
+def test_the_order_continues_after_a_member_that_left() -> None:
+    state, order = begun(), RoundRobin(("claude", "historian"), 9, 0, 0)
+    for _ in range(MAX_FAILURES):
+        state = turn(state, "grok", skipped=True, reason="model_failed")
+    assert state.queue.last_in_order == "claude"
+    assert order.choose(state, random.Random()).speakers == ("historian", "claude")
+
+
+def test_nobody_speaks_twice_in_a_row_because_the_last_in_order_was_silent() -> None:
+    order = RoundRobin(("claude", "grok", "historian"), 9, 0, 0)
+    state = turn(turn(begun(), "historian", text="one"), "grok", skipped=True, reason="model_failed")
+    assert order.choose(state, random.Random()).speakers == ("claude", "grok", "historian")
+
+
 @pytest.mark.parametrize("missed", ["absent", "timed_out"])
 def test_an_agent_that_does_not_answer_has_failed(missed: Missed) -> None:
     state = begun()
@@ -170,7 +184,7 @@ def test_a_member_leaves_with_its_last_word() -> None:
     ("reason", "status", "why"),
     [
         ("budget", "closed", "budget"),
-        ("person_budget", "closed", "budget"),
+        ("person_budget", "closed", "person_budget"),
         ("stopped", "paused", "stopped"),
         ("not_permitted", "paused", "no_access"),
     ],
@@ -276,9 +290,9 @@ def test_a_slot_comes_after_as_many_posts_as_there_are_members() -> None:
         room = room.model_copy(update={"turn_number": number})
         if slot_is_due(room):
             due.append(number)
-            room = room.model_copy(update={"slot_until": 100.0})
-            assert slot_is_due(room), "until it is over"
-            room = after_slot(room)
+            state = begin_slot(conversation_of(room), 100.0)
+            assert slot_is_due(room_of(state)), "until it is over"
+            room = room_of(end_slot(state))
     assert due == [3, 6]
     assert room.slot_until is None
     assert not slot_is_due(ROOM.model_copy(update={"turn_number": 30}))

@@ -20,12 +20,12 @@ DONE, OPEN = Slot(1.0, done=True), Slot(100.0)
 @pytest.mark.parametrize(
     ("change", "slots"),
     [
-        (move_slot([DONE, OPEN], 100.0, 50.0), [DONE, Slot(50.0)]),
-        (move_slot([DONE, OPEN], 100.4, 50.0), [DONE, Slot(50.0)]),
+        (move_slot([DONE, OPEN], 100.0, 50.0), [DONE, Slot(50.0, planned=100.0)]),
+        (move_slot([DONE, OPEN], 100.4, 50.0), [DONE, Slot(50.0, planned=100.0)]),
         (move_slot([DONE, OPEN], 1.0, 50.0), None),
-        (move_slot([DONE, OPEN], 100.0, 1.0), [DONE, Slot(1.0)]),
+        (move_slot([DONE, OPEN], 100.0, 1.0), [DONE, Slot(1.0, planned=100.0)]),
         (move_slot([OPEN, Slot(50.0)], 100.0, 50.0), None),
-        (move_slot([Slot(100.0, added=True)], 100.0, 50.0), [Slot(50.0, added=True)]),
+        (move_slot([Slot(100.0, added=True)], 100.0, 50.0), [Slot(50.0, added=True, planned=100.0)]),
         (skip_slot([DONE, OPEN], 100.0), [DONE, Slot(100.0, done=True)]),
         (skip_slot([DONE], 1.0), None),
         (add_slot([DONE, OPEN], 7.0), [DONE, OPEN, Slot(7.0, added=True)]),

@@ -6,7 +6,8 @@ import pytest
 
 from agent_coordinator.conversation import apply_staleness, instruction_for
 from agent_coordinator.text_signals import PERSPECTIVES
-from agentic.state.conversation_state import ConversationState, PersonMessage
+from agentic.state.conversation_state import ConversationState
+from agentic.state.talk import PersonMessage
 from agentic.wire.messages import Result
 from tests.support.coordinator_doubles import changed, conversation
 

@@ -7,12 +7,10 @@ from agent_coordinator.text_signals import (
     DISAGREEMENT,
     FAREWELL,
     THANKS,
-    alike,
     asks,
-    content_words,
-    in_common,
     says,
 )
+from agentic.subject import alike, content_words, in_common
 from agentic.text import tokens
 
 

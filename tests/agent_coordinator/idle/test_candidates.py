@@ -45,7 +45,7 @@ def chosen(task: str, again_hours: float = 0.0, **given: Any) -> str | None:
         task,
         "claude",
         [CANDIDATE],
-        TaskInputs(now=NOON, unasked="everyone", **given),
+        TaskInputs(now=NOON, unprompted="everyone", **given),
         IdleConfig(again_hours=again_hours),
         random.Random(1),
     )

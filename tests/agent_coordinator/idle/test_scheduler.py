@@ -307,7 +307,7 @@ async def test_quiet_hours_make_no_query_and_no_model_call() -> None:
 
 
 async def test_an_opt_in_is_needed_where_the_owner_wants_it() -> None:
-    scene = await begun("follow_up", unasked="opt_in")
+    scene = await begun("follow_up", unprompted="opt_in")
     await scene.tick(3 * HOUR)
     assert (scene.bus.asked, scene.task("follow_up").why) == ([], "nobody has turned on unprompted messages")
     scene.record.agreed[ADA] = True

@@ -7,7 +7,8 @@ import pytest
 
 from agent_coordinator.policies.policy import Choice, Wait
 from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS, Moderated
-from agentic.state.conversation_state import AgentPost, ConversationState, PersonMessage
+from agentic.state.conversation_state import ConversationState
+from agentic.state.talk import AgentPost, PersonMessage
 from agentic.wire.reasons import EndReason
 from tests.support.coordinator_doubles import conversation
 

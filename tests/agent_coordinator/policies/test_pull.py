@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from agent_coordinator.conversation import instruction_for
 from agent_coordinator.policies.pull import SUGGESTED_TOPIC, PullPolicy
-from agentic.state.conversation_state import AgentCounts, AgentPost, ConversationState, PersonMessage
+from agentic.state.conversation_state import AgentCounts, ConversationState
 from agentic.state.rooms import RoomMember
+from agentic.state.talk import AgentPost, PersonMessage
 from agentic.wire.messages import Result
 from agentic.wire.reasons import EndReason
 from tests.support.coordinator_doubles import changed, conversation

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from agent_coordinator.policies.rounds import RoundRobin
-from agentic.state.conversation_state import AgentPost, ConversationState
+from agentic.state.conversation_state import ConversationState
+from agentic.state.talk import AgentPost
 from tests.support.coordinator_doubles import conversation
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")

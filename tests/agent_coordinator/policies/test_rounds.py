@@ -10,7 +10,8 @@ import pytest
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY
 from agent_coordinator.policies.policy import continuation_probability
 from agent_coordinator.policies.rounds import Rounds
-from agentic.state.conversation_state import AgentPost, ConversationState
+from agentic.state.conversation_state import ConversationState
+from agentic.state.talk import AgentPost
 from agentic.wire.reasons import EndReason
 from tests.support.coordinator_doubles import conversation
 
