@@ -42,6 +42,7 @@ from agentic.services.discord.channels import (
     GuildChannel,
     author_of,
     parent_of,
+    permissions_in,
     person_reaction,
     refusal_in,
 )
@@ -182,11 +183,12 @@ def channel_problems(bot: discord.Client, channel_ids: Iterable[int], guild_ids:
     for channel_id in channel_ids:
         channel = bot.get_channel(channel_id)
         if channel is None:
-            yield f"can't see channel {channel_id}: it doesn't exist, or the bot lacks View Channel"
+            yield f"can't see channel {channel_id}: it doesn't exist, or the bot lacks View Channels"
         elif not isinstance(channel, Channel):
             yield f"can't speak in channel {channel_id}: it isn't a channel for messages"
         elif refusal_in(channel) is not None:
-            yield f"may not write in channel {channel_id}: it lacks Send Messages there"
+            lacks = "Send Messages" if permissions_in(channel).view_channel else "View Channels"
+            yield f"may not write in #{channel} ({channel_id}): it lacks {lacks} there"
 
 
 class BaseAgentCog(TranscriptCog):
@@ -322,12 +324,22 @@ class BaseAgentCog(TranscriptCog):
             await self.host.on_message(facts, theme)
 
     @discord.Cog.listener("on_raw_message_edit")
-    async def on_bot_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
-        """Check another agent's post, which may be complete now. The transcript has its own listener."""
-        if "content" in event.data and event.new_message.author.bot and self.bot.user is not None:
-            theme = self._theme(event.new_message)
-            if theme is not None:
-                await self.host.on_bot_message(event.channel_id, event.message_id, theme, edited=True)
+    async def on_edited_words(self, event: discord.RawMessageUpdateEvent) -> None:
+        """Check another agent's post, which may be complete now, or a person's message, which may ask something now.
+        The transcript has its own listener."""
+        if "content" not in event.data or self.bot.user is None:
+            return
+        message, theme = event.new_message, self._theme(event.new_message)
+        if theme is None:
+            return
+        if message.author.bot:
+            await self.host.on_bot_message(event.channel_id, event.message_id, theme, edited=True)
+        elif (said := to_entry(message, self.services.chats.directory)) is not None:
+            await self.host.on_edit(event.channel_id, said)
+
+    def _delete(self, channel_id: int, message_ids: Collection[int]) -> None:
+        super()._delete(channel_id, message_ids)
+        self._hearing.start(self.host.on_deletion(channel_id, message_ids), f"deletions in {channel_id}")
 
     @discord.Cog.listener("on_raw_reaction_add")
     async def on_stop_reaction(self, event: discord.RawReactionActionEvent) -> None:

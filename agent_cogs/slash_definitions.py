@@ -1,7 +1,8 @@
 """The slash commands for Discord, made from the table of actions, and their comparison with registered commands.
 
-Definitions have no permissions: Discord can require a permission only for a whole command, and `/bots` has subcommands
-for everyone and for server managers. Rights are checked when a command is used.
+Definitions have no permissions: Discord would hide the whole command from everyone without the permission, but
+moderators are people and roles of the settings, and `/bots` and `/room` have subcommands for everyone. Rights are
+checked when a command is used.
 
 https://discord.com/developers/docs/interactions/application-commands
 """
@@ -21,11 +22,11 @@ from agentic.actions.values import bounds_of, extra_of
 Json = dict[str, Any]
 
 SLASH, MESSAGE = 1, 3  # types of commands
-SUB_COMMAND, TEXT, WHOLE, YES_NO, USER, CHANNEL = 1, 3, 4, 5, 6, 7  # types of options
+SUB_COMMAND, TEXT, WHOLE, YES_NO, USER, CHANNEL, NUMBER = 1, 3, 4, 5, 6, 7, 10  # types of options
 BOT_DM = 1  # a context: a direct message to the bot
 TEXT_CHANNEL, NEWS = 0, 5  # types of channels
 WHY = "Why?"  # the command of a message's menu
-TYPED = ("agent", "room", "option")  # options with choices that depend on what is typed
+TYPED = ("agent", "room", "option", "model")  # options with choices that depend on what is typed
 GROUPS: Mapping[str, str] = {
     "bots": "See, mute, and pause the bots of this server",
     "room": "Debates between bots and personas, in threads",
@@ -36,6 +37,12 @@ GROUPS: Mapping[str, str] = {
     "forget": "Your data",
 }
 """Commands with subcommands."""
+FOR: Mapping[str, str] = {
+    "moderator": " (moderators)",
+    "manager": " (server managers)",
+    "owner": " (server managers)",
+}
+"""Whom a command is for, by its right."""
 OLD_NAMES: Mapping[str, str] = {alias: action.name for action in TABLE for alias in action.aliases}
 """Former name → command. Discord shows old names until its list is refreshed, and people still type them."""
 
@@ -54,7 +61,7 @@ def command_list(agents: Mapping[str, str]) -> list[Json]:
         if "slash" not in action.surfaces or group in (FORM, MENU):
             continue
         options = _options(action, agents)
-        about = f"{action.about} (server managers)" if action.right in ("manager", "owner") else action.about
+        about = f"{action.about}{FOR.get(action.right, '')}"
         if part:
             command = commands.setdefault(group, _slash(group, GROUPS[group]))
             command["options"].append({"type": SUB_COMMAND, "name": part, "description": about, "options": options})
@@ -85,6 +92,8 @@ def _option(name: str, field: FieldInfo, agents: Mapping[str, str]) -> Json:
         found["type"] = YES_NO
     elif int in types:
         found |= {"type": WHOLE, "min_value": bounds["ge"], "max_value": bounds["le"]}
+    elif float in types:
+        found |= {"type": NUMBER, "min_value": bounds["ge"], "max_value": bounds["le"]}
     elif kind in TYPED:
         found |= {"autocomplete": True, "max_length": bounds.get("max_length", MAX_NAMES)}
     elif most := bounds.get("max_length", extra["most"]):

@@ -165,12 +165,21 @@ class Place:
         """Return a test for other channels: whether everybody who reads `here` may read them."""
         return lambda channel_id: channel_id == here
 
+    async def with_names(self, text: str, here: int) -> str:
+        """Return a text with names for the people, channels, roles, and emoji in it, as all readers of `here` may see
+        them."""
+        return text
+
     async def owners(self) -> Collection[int]:
         """Return the owners of the bots, in addition to OWNER_USER_IDS."""
         return ()
 
     def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
         """Return why no room can be opened in a channel."""
+        return None
+
+    def thread_problem(self, thread_id: int) -> str | None:
+        """Return why a thread can't become a room."""
         return None
 
     @property

@@ -8,6 +8,7 @@ from agentic.actions.base import CHOICE_CHARACTERS, MAX_CHOICES, ActionContext, 
 from agentic.actions.rooms import SEEN, may_be_named
 from agentic.agent.roster import RosterEntry
 from agentic.context.options import LIVE, Options
+from agentic.llm.provider_table import PROVIDERS
 
 
 async def complete(context: ActionContext, request: ActionRequest, option: str, typed: str) -> Sequence[Choice]:
@@ -21,6 +22,8 @@ async def complete(context: ActionContext, request: ActionRequest, option: str, 
         rooms = [room for room in every if may_be_named(context, room, request)]
         lines = (f"{room.topic[: CHOICE_CHARACTERS - 12]} ({room.status})" for room in rooms)
         return _fitting(typed, map(Choice, (str(room.thread_id) for room in rooms), lines))
+    if option == "model":
+        return _fitting(typed, (Choice(name, name) for name in _models(context)))
     able = [entry for entry in roster if entry.why_not is None]
     if option == "personas":  # the list so far, with each agent that may complete its last name
         before, comma, last = typed.rpartition(",")
@@ -31,6 +34,15 @@ async def complete(context: ActionContext, request: ActionRequest, option: str, 
     if option != "name":
         return _agents(typed, able)
     return _agents(typed, (entry for entry in roster if request.name == "agent show" or not entry.is_bot))
+
+
+def _models(context: ActionContext) -> Sequence[str]:
+    """Return the models that agents use, and the usual models of the providers with a key, as provider/model."""
+    sources = context.services.settings.persona_models.sources
+    usual = [sources.model(provider, known.model) for provider, known in PROVIDERS.items() if known.model]
+    used = [model for entry in context.services.agents.roster if entry.settings for model in entry.settings.usable]
+    with_key = (model for model in usual if model.api_key is not None and model.lacks is None)
+    return sorted({model.name for model in (*used, *with_key)})
 
 
 def _agents(typed: str, entries: Iterable[RosterEntry]) -> Sequence[Choice]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -16,9 +15,9 @@ import yaml
 from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, File, Outcome, done, refused, report
 from agentic.actions.rights import acts_everywhere, is_owner
 from agentic.actions.values import Values, option, unknown_value
-from agentic.agent.options import OptionSource, Pins
+from agentic.agent.options import LookupScope, OptionSource
 from agentic.agent.roster import RosterEntry
-from agentic.context.options import LIVE, OWNERS_LIVE, Options, read_options, wanted
+from agentic.context.options import LIVE, OF_SERVERS, OWNERS_LIVE, Options, read_options, wanted
 from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
 
 log = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ class SetOption(Values):
     setting: str = option("Which option (see docs/channel-options.md)", name="option", kind="option")
     value: str = option("The new value, or “default” to remove what /config set", max_length=MAX_VALUE)
     agent: str = option("Which bot or persona (default: all)", "", kind="agent")
-    place: str = option("Where it applies (default: this channel)", "channel", choices=PLACES)  # prose: ok
+    place: str = option("This channel, server, or all (default: this channel)", "channel", choices=PLACES)
 
 
 def format_options(
@@ -98,16 +97,6 @@ def describe_source(source: OptionSource) -> str:
             return "built in"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandPlace:
-    """The channel of a command, for looking up options."""
-
-    channel_id: int
-    guild_id: int | None
-    pins: Pins
-    parent: CommandPlace | None = None
-
-
 async def show(context: ActionContext, request: ActionRequest, values: ShowOptions) -> Outcome:
     agent = _agent(context, values.agent)
     if agent is None:
@@ -125,6 +114,10 @@ async def set_option(context: ActionContext, request: ActionRequest, values: Set
         return _unknown_agent(context, values.agent)
     name, written, agent = _read_words(context, values, agent)
     reach = values.place
+    if name in OF_SERVERS:
+        if agent is not None:
+            return refused("option_not_changed", why=f"{name} applies to all bots, so leave out {agent.shown}.")
+        reach = "server" if reach == "channel" else reach
     if reach == "server" and request.guild_id is None:
         return unknown_value("place", reach, ["channel", "everywhere"])
     if name in OWNERS_LIVE and not await is_owner(context, request.who):
@@ -136,15 +129,15 @@ async def set_option(context: ActionContext, request: ActionRequest, values: Set
         where = in_channel(request.channel_id, request.guild_id)
     elif reach == "server" and request.guild_id is not None:
         where = in_guild(request.guild_id)
-    whom = f"for {agent.shown if agent else 'all bots'} {SHOWN_REACH[reach]}"
+    target = f"for {agent.shown if agent else 'all bots'} {SHOWN_REACH[reach]}"
     detail = f"{name}: {written}"[:MAX_DETAIL]
     if written.strip().lower() == DEFAULT:
         if name not in Options.model_fields:
             return refused("option_not_changed", why=_sentence(read_options({name: None})[1][0]))
         if not await live.unset(where, who, name):
-            return done("option_was_not_set", option=name, whom=whom)
-        log.info("a person removed the option %s %s", name, whom)
-        return done("option_unset", detail=detail, option=name, whom=whom)
+            return done("option_was_not_set", option=name, target=target)
+        log.info("a person removed the option %s %s", name, target)
+        return done("option_unset", detail=detail, option=name, target=target)
     if name in Options.model_fields.keys() - LIVE:
         return refused("option_not_changed", why=f"Only the owner can set {name}, in the files in config/.")
     layer, problems = read_options({name: _value_of(written)}, LIVE)
@@ -153,9 +146,9 @@ async def set_option(context: ActionContext, request: ActionRequest, values: Set
     value = layer[name]
     if await live.set(where, who, name, list(value) if isinstance(value, tuple) else value) == "full":
         return refused("too_many_options")
-    log.info("a person set the option %s %s", name, whom)
+    log.info("a person set the option %s %s", name, target)
     above = _above(context, request, name, agent, f"{where.partition('@')[0]}:{who}")
-    shown = {"option": name, "value": format_value(name, value), "whom": whom, "above": above}
+    shown = {"option": name, "value": format_value(name, value), "target": target, "above": above}
     return done("option_set", detail=detail, **shown)
 
 
@@ -198,14 +191,14 @@ def _unknown_agent(context: ActionContext, written: str) -> Outcome:
     return unknown_value("bot or persona", written, [entry.shown for entry in context.services.agents.roster])
 
 
-def _place(context: ActionContext, request: ActionRequest) -> CommandPlace:
+def _place(context: ActionContext, request: ActionRequest) -> LookupScope:
     def pinned(channel_id: int) -> Any:
         return tuple(context.services.chats.transcripts.of(channel_id).pinned())
 
     above = request.place.parent_id if request.place is not None else None
-    parent = CommandPlace(above, request.guild_id, (pinned(above),)) if above is not None else None
+    parent = LookupScope(request.guild_id, above, (pinned(above),)) if above is not None else None
     pins = (*(parent.pins if parent else ()), pinned(request.channel_id))
-    return CommandPlace(request.channel_id, request.guild_id, pins, parent)
+    return LookupScope(request.guild_id, request.channel_id, pins, parent)
 
 
 def _option_named(written: str) -> str:

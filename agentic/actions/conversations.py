@@ -7,6 +7,7 @@ the code of the Outcome.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from agentic.chat.formatting import MAX_QUESTION, question_text
 from agentic.state.budgets import MAX_RAISE
 from agentic.state.rooms import Arena
 from agentic.state.silence import Silenced
+from agentic.text import unquoted
 from agentic.themes import THEMES
 from agentic.wire.messages import MAX_TOPIC, Command
 
@@ -51,6 +53,7 @@ class Ask(Values):
 class ArenaValues(Values):
     prompt: str = option("Your question", max_length=MAX_QUESTION)
     minutes: int = option(f"Minutes to vote (default: {USUAL_MINUTES})", USUAL_MINUTES, ge=1, le=MAX_ARENA_MINUTES)
+    channel: Snowflake | None = option("Which channel", None, kind="channel", only="console", needed="console")
 
 
 class RaiseBudget(Values):
@@ -71,7 +74,7 @@ class Move(NewTime, ScheduledTime):
 
 
 async def start(context: ActionContext, request: ActionRequest, values: Start) -> Outcome:
-    topic = " ".join((values.topic or "").split()) or None
+    topic = unquoted(" ".join((values.topic or "").split())) or None
     channel_id = _channel(request, values)
     command = Command(command="start", channel_id=channel_id, agent_name=values.agent, theme=values.theme, topic=topic)
     return await _order(context, request, command, detail=topic or "")
@@ -108,7 +111,7 @@ async def _order(context: ActionContext, request: ActionRequest, command: Comman
 
 
 def silenced_refusal(silenced: Silenced, channel_id: int, agent: str = "") -> Outcome:
-    return refused(silenced.kind, channel=channel_id, agent=agent, until=silenced.until)
+    return refused(silenced.kind, channel=silenced.channel_id or channel_id, agent=agent, until=silenced.until)
 
 
 async def give(context: ActionContext, command: Command, detail: str = "", **fields: Any) -> Outcome:
@@ -170,7 +173,7 @@ async def ask(context: ActionContext, request: ActionRequest, values: Ask) -> Ou
     """Post the question for everyone to see; the bot treats the post as a mention."""
     if not values.prompt.strip():
         return refused("empty_question")
-    if (refusal := _refuse_question(context, request)) is not None:
+    if (refusal := refuse_question(context, request)) is not None:
         return refusal
     user_id = context.services.chats.directory.id_of(values.agent)
     if user_id is None:
@@ -180,8 +183,17 @@ async def ask(context: ActionContext, request: ActionRequest, values: Ask) -> Ou
 
 
 async def arena(context: ActionContext, request: ActionRequest, values: ArenaValues) -> Outcome:
-    """Let two hidden agents answer, within the limits on their calls and costs."""
-    if (refusal := _refuse_question(context, request)) is not None:
+    """Let two hidden agents answer, within the limits on their calls and costs. An owner's arena is recorded."""
+    if values.channel is not None:  # on the console
+        if values.channel not in context.services.chats.scope.channels:
+            return refused("unknown_channel", channel=values.channel)
+        request = replace(request, place=context.ref(values.channel, request))
+    outcome = await _open_arena(context, request, values)
+    return replace(outcome, is_recorded=request.surface == "console")
+
+
+async def _open_arena(context: ActionContext, request: ActionRequest, values: ArenaValues) -> Outcome:
+    if (refusal := refuse_question(context, request)) is not None:
         return refusal
     question, arenas, place = values.prompt.strip(), context.services.state.coordination.arenas, request.place
     if not question or place is None:
@@ -201,7 +213,7 @@ async def arena(context: ActionContext, request: ActionRequest, values: ArenaVal
     return done("arena_opened") if await arenas.open(arena) else refused("arena_runs")
 
 
-def _refuse_question(context: ActionContext, request: ActionRequest) -> Outcome | None:
+def refuse_question(context: ActionContext, request: ActionRequest) -> Outcome | None:
     """Say why nobody, or not this person, may ask the bots here; None if they may."""
     services, place = context.services, request.place
     silenced = services.silence.check(place) if place is not None else None

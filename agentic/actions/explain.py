@@ -12,12 +12,14 @@ from urllib.parse import quote
 
 from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, Outcome, refused, report, today_of
 from agentic.actions.rights import may_moderate
+from agentic.actions.rooms import may_be_named
 from agentic.actions.silence import OfBot
 from agentic.actions.status import proactive_waits
 from agentic.actions.values import Values, option
 from agentic.agent.services import Services
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
-from agentic.ids import sent_at
+from agentic.ids import MAX_ID, sent_at
+from agentic.rooms.opening import escaped
 from agentic.state.conversations import SpeakerScore
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import ChannelRef
@@ -33,6 +35,10 @@ AUTOMATION: Mapping[str, str] = {
     "webhook": "handled a webhook event",
 }
 UNASKED_END = "The bot wrote this on its own. React to it with 🔕 and no bot will send you messages like this again."
+NO_TURN = (
+    "That isn't a turn of this room. If a bot posted it, the program wrote it without a model: the room's first"
+    " message, its closing card, and all lines that begin with 🫥."
+)
 MAX_WORD = 100  # characters of a model name or an unknown trigger: another program may have written the record
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
@@ -58,13 +64,15 @@ async def explain_post(context: ActionContext, request: ActionRequest, values: O
     if not written and request.surface == "text":
         return refused("nothing_posted")
     found = _MESSAGE_ID.fullmatch(written)
-    if found is None:
+    if found is None or int(found[1]) > MAX_ID:
         return refused("no_message")
     services, message_id, here = context.services, int(found[1]), request.channel_id
     names, may_see = services.agents.roster.names, context.place.may_see(here)
     record = await find_turn(services.state, names, message_id, services.clock())
     if record is None:  # Redis no longer has its turn
         sent = await services.record.memory.unasked(message_id)
+        if sent is None and (about := await _about_room(context, request, message_id)) is not None:
+            return report(about)
         if sent is None or not context.is_here(sent.channel_id, request) or not may_see(sent.channel_id):
             return refused("no_record")
         return report(unasked_text(sent, names))
@@ -82,6 +90,20 @@ async def explain_silence(context: ActionContext, request: ActionRequest, values
     services = context.services
     assert request.place is not None
     return report(await why_not(services, values.agent, request.place, services.clock()))
+
+
+async def _about_room(context: ActionContext, request: ActionRequest, message_id: int) -> str | None:
+    """Explain a message that the program wrote about a room: its first message, or a recent line in its thread."""
+    rooms = context.services.state.coordination.rooms
+    room = await rooms.read(message_id) or await rooms.read(request.channel_id)
+    if room is None or not may_be_named(context, room, request):
+        return None
+    if room.thread_id == message_id:  # a thread has the id of its first message
+        how = "proposed" if room.proposed else "opened"
+        by = f" {how} by <@{room.opened_by}>" if room.opened_by is not None else ""
+        return f"This message began the room “{escaped(room.topic)}”{by}. The program wrote it, without a model."
+    is_recent = context.services.clock() - sent_at(message_id) < KEEP_SECONDS
+    return NO_TURN if is_recent and sent_at(message_id) >= room.opened_at - 1 else None
 
 
 async def find_turn(state: SharedState, agents: Iterable[str], message_id: int, now: float) -> TurnRecord | None:
@@ -123,23 +145,18 @@ def _called(record: TurnRecord) -> str:
     person = _person(record.asked_by)
     if record.room_turn is not None:
         return f"took turn {record.room_turn} in a room"
-    if record.trigger == "mention":
-        return f"answered {person}"
-    if record.trigger == "call":
-        return f"was mentioned by another bot, in a chain that {person} started"
-    if record.trigger == "continue":
-        return f"was asked by {person} to continue"
-    if record.trigger == "reactive":
-        return f"joined in after another bot answered {person}"
-    if record.trigger == "starter":
-        return "started a conversation among the bots"
-    if record.trigger == "round":
-        return f"took its turn in round {record.round_number or 1} of a conversation among the bots"
     if record.trigger in PROACTIVE:
         return _unasked(record.trigger, record.asked_by)
-    if record.trigger == "errand":
-        return AUTOMATION.get(record.kind, "ran an automation task")
-    return f"was triggered by: {_word(record.trigger)}"
+    called = {
+        "mention": f"answered {person}",
+        "call": f"was mentioned by another bot, in a chain that {person} started",
+        "continue": f"was asked by {person} to continue",
+        "reactive": f"joined in after another bot answered {person}",
+        "starter": "started a conversation among the bots",
+        "round": f"took its turn in round {record.round_number or 1} of a conversation among the bots",
+        "errand": AUTOMATION.get(record.kind, "ran an automation task"),
+    }
+    return called.get(record.trigger, f"was triggered by: {_word(record.trigger)}")
 
 
 def _unasked(task: str, person_id: int | None) -> str:

@@ -28,7 +28,7 @@ class Topics(Values):
 
 
 class Consent(Values):
-    unasked: str = option("May bots write to you on their own?", "", choices=("on", "off"))
+    unprompted: str = option("May bots write to you on their own?", "", choices=("on", "off"))
     export: str = option("Get a copy of what's stored about you", "", choices={"file": "as a file"})
 
 
@@ -80,7 +80,9 @@ async def delete_profile(context: ActionContext, request: ActionRequest, _: Valu
 async def privacy(context: ActionContext, request: ActionRequest, values: Consent) -> Outcome:
     """Say what is stored and who reads here, export it, or set whether bots may write unprompted."""
     services, who = context.services, request.who.user_id
-    answer = await services.record.own_memory.set_unasked(who, values.unasked == "on") if values.unasked else ""
+    answer = (
+        await services.record.own_memory.set_unprompted(who, values.unprompted == "on") if values.unprompted else ""
+    )
     if answer and not values.export:
         return report(answer)
     if request.is_shared:

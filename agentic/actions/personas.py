@@ -18,7 +18,9 @@ import logging
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator
 
@@ -45,7 +47,8 @@ from agentic.agent.persona import front_of
 from agentic.agent.roster import KEY, RosterEntry
 from agentic.chat.splitting import length
 from agentic.context.entries import RESERVED, skeleton
-from agentic.personas.files import PERSONA_FILES, Ambiguous, FileCache, NotFound, PersonaError
+from agentic.llm.types import Thinking
+from agentic.personas.files import MAX_FILE_BYTES, PERSONA_FILES, FileCache, NotFound, PersonaError
 from agentic.personas.identity import FILE as IDENTITY
 from agentic.personas.identity import further_lines, parse_identity, with_front_matter
 from agentic.personas.memory import FILE as MEMORY
@@ -72,8 +75,9 @@ SAVE_FILE, SAVE_PERSONA = f"{FORM} {EDIT_FILE}", f"{FORM} {PERSONA}"
 SOUL = "soul.md"
 MAX_NAME, MAX_MODEL, MAX_INTERESTS, MAX_FURTHER = 32, 200, 400, 1500  # characters
 MAX_LISTED = 30
+LEVELS: tuple[Thinking, ...] = get_args(Thinking)
 IN_THE_FORM = ("display_name", "model", "interests", "provider")  # the form's model names the provider too
-FURTHER_HINT = "avatar: https://… · temperature: 0.8 · max_output_tokens: 800 · talkativeness: 0.6; one per line"
+FURTHER_HINT = "avatar: https://… · temperature: 0.8 · thinking: low · max_output_tokens: 800; one per line"
 
 
 def _file_name(written: object) -> object:
@@ -90,8 +94,20 @@ class ShowFile(OfFile):
     back: int = option("Show the version from this many changes ago (default: the current one)", 0, ge=0, le=MAX_BACK)
 
 
+class NewText(OfFile):
+    text: str = option("The file's new text", max_length=MAX_FILE_BYTES)
+    digest: str = option("The digest of the text that was edited", max_length=64)
+
+
 class AnyAgent(Values):
     name: str = option("Which bot or persona", kind="agent")
+
+
+class NewPersona(Values):
+    model: str = option("Its model (default: the least expensive one)", "", kind="model", max_length=MAX_MODEL)
+    temperature: float | None = option("0 to 2, for models that have it", None, ge=0, le=2)
+    thinking: str = option("How long it thinks, for models that have levels", "", choices=LEVELS)
+    length: int | None = option("Most tokens of an answer, including its thinking", None, ge=16, le=64_000)
 
 
 class OfPersona(Values):
@@ -131,7 +147,7 @@ async def edit_file(context: ActionContext, request: ActionRequest, values: OfFi
         return refused("file_not_editable", file=name, agent=shown, why=error)
     if elsewhere:
         return refused("file_has_hidden_notes", file=name, agent=shown)
-    form_id = f"{EDIT_FILE}:{values.agent}:{name}:{_digest(text)}"
+    form_id = f"{EDIT_FILE}:{values.agent}:{name}:{digest_of(text)}"
     try:
         form = text_form(form_id, f"{shown}: {name}", text)
     except ValueError as error:
@@ -144,23 +160,45 @@ async def save_file(context: ActionContext, request: ActionRequest, _: Values) -
     agent, name, digest = (*str(request.values.get("id", "")).split(":", 3)[1:], "", "", "")[:3]
     if agent not in context.services.agents.names or name not in PERSONA_FILES:
         return refused("no_such_file")
-    text = read_text(request.values)
+    folder = context.services.settings.persona_folder(agent)
+    return await _save(context, folder, agent, name, read_text(request.values), digest)
+
+
+async def save_text(context: ActionContext, _: ActionRequest, values: NewText) -> Outcome:
+    """Save a file's whole text, under the same conditions as a form."""
+    folder = own_folder(context.services.settings.persona_folder(values.agent), values.file)
+    saved = await _save(context, folder, values.agent, values.file, values.text, values.digest)
+    if not saved.ok:
+        return saved
+    await context.services.agents.roster.refresh()  # the page shows its name and its model next
+    return replace(saved, code="text_saved")
+
+
+async def _save(context: ActionContext, folder: Path, agent: str, name: str, text: str, digest: str) -> Outcome:
+    """Save the text of a file, unless it has problems or the file has changed since it had this digest."""
     text = text.rstrip() + "\n" if text.strip() else ""
     if problems := problems_of(name, text):
         lines = "\n".join(f"- {problem}" for problem in problems[:MAX_PROBLEMS])
         return refused("file_has_problems", File(name, text), problems=lines)
 
     def replace_unchanged(old: str | None) -> str:
-        if _digest(old or "") != digest:
-            raise Ambiguous("someone changed the file in the meantime. Open it again")
+        if old != text and digest_of(old or "") != digest:
+            raise PersonaError("someone changed the file in the meantime. Open it again")
         return text
 
     try:
-        await asyncio.to_thread(change, context.services.settings.persona_folder(agent), name, replace_unchanged)
+        await asyncio.to_thread(change, folder, name, replace_unchanged)
     except PersonaError as error:
         return refused("not_saved", File(name, text), why=error)
-    log.info("%s: %s edited from Discord", agent, name)
+    log.info("%s: %s edited", agent, name)
     return done("file_saved", detail=f"{agent} {name}", file=name, agent=context.name_of(agent))
+
+
+def own_folder(folder: Path, name: str) -> Path:
+    """Return the folder that has the file itself: in local mode, `folder` has links to the files of PERSONAS_DIR."""
+    file = folder / name
+    target = file.readlink() if file.is_symlink() else file
+    return target.parent if target.is_absolute() and target.name == name else folder
 
 
 async def _visible_text(
@@ -211,8 +249,13 @@ async def show(context: ActionContext, _: ActionRequest, values: AnyAgent) -> Ou
     return report(whole)
 
 
-async def create(context: ActionContext, _: ActionRequest, __: Values) -> Outcome:
-    return _form("", {}) if context.services.agents.personas is not None else refused("no_persona_files")
+async def create(context: ActionContext, _: ActionRequest, values: NewPersona) -> Outcome:
+    if context.services.agents.personas is None:
+        return refused("no_persona_files")
+    lines = [] if values.temperature is None else [f"temperature: {values.temperature:g}"]
+    lines += [f"thinking: {values.thinking}"] if values.thinking else []
+    lines += [] if values.length is None else [f"max_output_tokens: {values.length}"]
+    return _form("", {"model": values.model, "further": "\n".join(lines)})
 
 
 async def edit(context: ActionContext, _: ActionRequest, values: OfPersona) -> Outcome:
@@ -230,7 +273,7 @@ async def edit(context: ActionContext, _: ActionRequest, values: OfPersona) -> O
         model = f"{card.provider}/{model}"
     interests = ", ".join(card.interests or ())
     filled = {"name": entry.shown, "who": soul, "model": model, "interests": interests, "further": further}
-    return _form(f"{entry.key}:{_digest(soul, identity or '')}", filled)
+    return _form(f"{entry.key}:{digest_of(soul, identity or '')}", filled)
 
 
 async def save(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -246,6 +289,10 @@ async def save(context: ActionContext, request: ActionRequest, _: Values) -> Out
         return done("persona_saved_unlisted", detail=saved)
     if entry.why_not is not None:
         return done("persona_saved_unable", detail=entry.shown, agent=entry.shown, why=entry.why_not)
+    identity = (await asyncio.to_thread(_texts, context, saved))[1]
+    level = parse_identity(identity)[0].thinking
+    if entry.settings is not None and entry.model in [each.name for each in entry.settings.without_level(level)]:
+        return done("persona_saved_no_level", detail=entry.shown, agent=entry.shown, model=entry.model, level=level)
     return done("persona_saved", detail=entry.shown, agent=entry.shown, model=entry.model)
 
 
@@ -284,8 +331,8 @@ async def _change(context: ActionContext, key: str, digest: str, values: Mapping
     name = " ".join(values.get("name", "").split())
     _check_name(context, name, key, entry)
     soul_before, identity_before = await asyncio.to_thread(_texts, context, key)
-    if _digest(soul_before, identity_before or "") != digest:
-        raise Ambiguous("someone changed the files in the meantime. Open the form again")
+    if digest_of(soul_before, identity_before or "") != digest:
+        raise PersonaError("someone changed the files in the meantime. Open the form again")
     soul, identity = _files(context, key, name, values, identity_before or "")
     folder = context.services.settings.personas_dir / key
 
@@ -356,7 +403,7 @@ def _form(rest: str, values: Mapping[str, str]) -> Outcome:
     model_hint = "provider/model (leave empty for the least expensive one)"
     form = Form(
         id=f"{PERSONA}:{rest}",
-        title=f"Persona: {values['name']}" if values else "New persona",
+        title=f"Persona: {values['name']}" if values.get("name") else "New persona",
         fields=(
             field("name", "Name", required=True, most=MAX_NAME),
             field("who", "Who it is", who_hint, long=True, required=True),
@@ -373,5 +420,5 @@ def _line(entry: RosterEntry) -> str:
     return f"- **{entry.shown}** ({kind} `{entry.key}`): {model}{f'; {entry.why_not}' if entry.why_not else ''}"
 
 
-def _digest(*texts: str) -> str:
+def digest_of(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -14,7 +14,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast, get_type_hints
 
-from agentic.actions import config, conversations, explain, personal, personas, room_create, rooms, silence, status
+from agentic.actions import (
+    config,
+    conversations,
+    debates,
+    explain,
+    personal,
+    personas,
+    room_create,
+    rooms,
+    silence,
+    status,
+)
 from agentic.actions.base import (
     FORM,
     MENU,
@@ -80,7 +91,7 @@ def options_of(run: Handler) -> type[Values]:
 # name, handler, line for lists and help, right, name in the record, button
 TABLE: tuple[Action, ...] = (
     # conversations
-    Action("bots status", status.status, "Show which bots are online, what they cost today, and what's running here"),
+    Action("bots status", status.status, "Show which bots are online, their cost today, and what's running here"),
     Action("status", status.own_status, "Show my turns and cost today, and when I may write on my own", chats=TEXT),
     Action("bots start", conversations.start, "Start a conversation", "manager", "start", "Start"),
     Action("bots next", conversations.next_speaker, "Choose which bot speaks next", "manager", "next", "Next speaker"),
@@ -112,33 +123,58 @@ TABLE: tuple[Action, ...] = (
     Action("stop", silence.stop, "Stop the bots here, or cancel their answers to you", record="stop", button="Stop"),
     Action("resume", silence.resume, "Resume the bots here after a stop", "moderator", "resume", "Resume"),
     Action("ask", conversations.ask, "Ask a bot a question that everyone here can see"),
-    Action("arena", conversations.arena, "Have two hidden bots answer a question, and vote for the better answer"),
+    Action(
+        "arena",
+        conversations.arena,
+        "Have two hidden bots answer a question, and vote for the better answer",
+        record="arena",
+        button="Start an arena",
+    ),
     Action(
         "reset", silence.reset, "Start over: the bots no longer read earlier messages here", "message_manager", "reset"
     ),
     # rooms
-    Action("room create", room_create.create, "Open a room", "manager", "open_room", "Open a room"),
-    Action(room_create.FORM_NAME, room_create.from_form, right="manager", record="open_room"),
-    Action(room_create.MENU_NAME, room_create.from_menu, right="manager", record="open_room"),
-    Action("room stop", rooms.pause, "Pause a room", "manager", "pause_room", "Pause"),
-    Action("room resume", rooms.resume, "Resume a room that is paused or closed", "manager", "resume_room", "Resume"),
-    Action("room next", rooms.next_speaker, "Choose a room's next speaker", "manager", "next_in_room", "Next speaker"),
-    Action("room close", rooms.close, "Close a room", "manager", "close_room", "Close"),
+    Action("debate", debates.propose, "Propose a debate between bots, which begins when enough people agree"),
+    Action("room create", room_create.create, "Open a room", "moderator", "open_room", "Open a room"),
+    Action("room here", room_create.here, "Make a room of this thread", "moderator", "open_room"),
+    Action(room_create.FORM_NAME, room_create.from_form, right="moderator", record="open_room"),
+    Action(room_create.MENU_NAME, room_create.from_menu, right="moderator", record="open_room"),
+    Action("room stop", rooms.pause, "Pause a room", "moderator", "pause_room", "Pause"),
+    Action("room resume", rooms.resume, "Resume a room that is paused or closed", "moderator", "resume_room", "Resume"),
+    Action(
+        "room next", rooms.next_speaker, "Choose a room's next speaker", "moderator", "next_in_room", "Next speaker"
+    ),
+    Action("room close", rooms.close, "Close a room", "moderator", "close_room", "Close"),
     Action("room status", rooms.status, "Show a room's members and progress"),
     Action("room list", rooms.list_rooms, "Show this server's rooms"),
-    Action("room add", rooms.add, "Add a bot or persona to a room", "manager", "add_to_room", "Add"),
-    Action("room remove", rooms.remove, "Remove a bot or persona from a room", "manager", "remove_from_room", "Remove"),
-    Action("room export", rooms.export, "Save a room as a web page", "manager"),
+    Action("room add", rooms.add, "Add a bot or persona to a room", "moderator", "add_to_room", "Add"),
+    Action(
+        "room remove", rooms.remove, "Remove a bot or persona from a room", "moderator", "remove_from_room", "Remove"
+    ),
+    Action("room delete", rooms.delete, "Delete a room with its record", "manager"),
+    Action(rooms.DELETE_NAME, rooms.delete_chosen, right="manager", record="delete_room"),
+    Action("room export", rooms.export, "Save a room as a page, with its card, votes, and models"),
+    Action("room share", rooms.share, "Share a room's page", "owner", "share_room", "Share", chats=NO_CHAT),
+    Action("room unshare", rooms.unshare, "End a room's link", "owner", "unshare_room", "Stop sharing", chats=NO_CHAT),
     # personas and their files
     Action("agent create", personas.create, "Create a persona", "owner"),
     Action("agent edit", personas.edit, "Edit a persona", "owner"),
     Action(personas.SAVE_PERSONA, personas.save, "Save a persona", "owner", "save_persona"),
-    Action("agent show", personas.show, "Show a bot or persona", "manager"),
+    Action("agent show", personas.show, "Show a bot or persona", "moderator"),
     Action("agent delete", personas.delete, "Delete a persona (the owner can restore it)", "owner", "delete_persona"),
     Action("agent list", personas.list_agents, "List all bots and personas with their models"),
     Action("agent-file show", personas.show_file, "Show a persona file", "manager"),
     Action("agent-file edit", personas.edit_file, "Edit a persona file", "owner"),
     Action(personas.SAVE_FILE, personas.save_file, "Edit a persona file", "owner", "edit_file"),
+    Action(
+        "agent-file save",
+        personas.save_text,
+        "Edit a persona file",
+        "owner",
+        "edit_file",
+        "Edit",
+        chats=NO_CHAT,
+    ),
     # options
     Action("config show", config.show, "Show a bot's options here, and where each one comes from", "manager"),
     Action("config set", config.set_option, "Change a bot's option without a restart", "manager", "set_option"),
@@ -219,7 +255,7 @@ class Actions:
 
 
 def _note(context: ActionContext, action: Action, request: ActionRequest, values: Any, outcome: Outcome) -> ActionNote:
-    """Return the note of an action. The only person's id in it is the id of whoever acted."""
+    """Return the note of an action. The only person's id in it is the id of the person who acted."""
     room = str(getattr(values, "room", ""))
     channel = getattr(values, "channel", None) or (int(room) if room.isdecimal() else request.channel_id)
     return ActionNote(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from agentic.actions.base import ActionContext, ActionRequest, Outcome, Right, refused
 from agentic.agent.persona import only_guild
 from agentic.chat.service import Person
-from agentic.inbox.stop_orders import may_stop
 from agentic.state.silence import Kind, Scope
 
 
@@ -41,7 +40,7 @@ def may_moderate(context: ActionContext, request: ActionRequest) -> bool:
     """Return whether the person may act for everyone in the channel. A private chat belongs to its person."""
     if request.surface == "console" or request.guild_id is None:
         return True
-    return may_stop(request.who, context.services.settings.moderators)
+    return context.services.agents.moderators.has(request.who, request.guild_id)
 
 
 async def acts_everywhere(context: ActionContext, request: ActionRequest) -> bool:

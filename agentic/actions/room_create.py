@@ -1,15 +1,21 @@
 """`/room create`, and opening a room from the console: its options, its members, and the opening.
 
-The settings come from options or a form, which carries hidden options in its id. Members come from names or a menu.
+The settings come from options or a form. Members come from names or a menu.
 Nothing is created before they are known. The draft behind a menu is kept as long as Discord accepts answers to the
 command, and only for the person who used it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
+from agent_config import NoModel
 from agentic.actions.base import (
     CHOICE_CHARACTERS,
     FORM,
@@ -29,23 +35,26 @@ from agentic.actions.base import (
 )
 from agentic.actions.conversations import silenced_refusal
 from agentic.actions.texts import TEXTS
-from agentic.actions.values import Snowflake, Values, option
+from agentic.actions.values import Snowflake, Values, extra_of, option, read_values
 from agentic.agent.roster import RosterEntry, members_of, without_mentions
+from agentic.formats import DEFAULT_FORMAT, FORMAT_TEXTS, FORMATS, GUEST, SIDES
+from agentic.pace import LIVE, is_pace, parse_pace
 from agentic.policies import POLICY_TEXTS
 from agentic.rooms.closing import cut
+from agentic.rooms.judge import find_judge
 from agentic.rooms.opening import OPENED, RoomDraft, escaped, opening_text, room_of, thread_name, topic_of
-from agentic.state.budgets import CLOSING_SHARE
 from agentic.state.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
     DEFAULT_POLICY,
     DEFAULT_THEME,
     DEFAULT_TURNS,
+    MAX_DETAILS,
     MAX_MEMBERS,
     MAX_RULES,
     MAX_TURNS,
     MIN_MEMBERS,
 )
-from agentic.text import listed
+from agentic.text import first_sentences, listed
 from agentic.themes import THEMES
 from agentic.wire.messages import MAX_TOPIC
 
@@ -53,65 +62,95 @@ ROOM = "room"  # the form and the menu of the members, as their ids begin
 FORM_NAME, MENU_NAME = f"{FORM} {ROOM}", f"{MENU} {ROOM}"
 FORM_RULES, FORM_QUESTION = 700, 200  # characters of the form; both together are a room's rules
 MAX_SLOT = 3600  # seconds in which a room is open to its audience
+MAX_TITLE = 100  # characters
+MAX_SETTINGS = 600  # characters of the form's field
+MAX_DIGITS = 10  # of a number in it
 MAX_NAMES = 400  # characters: the members of a room
+MAX_JUDGE = 100  # characters of a judge's name
+MAX_PACE = 40  # characters
 ARCHIVES = {"60": "after an hour", "1440": "after a day", "4320": "after three days", "10080": "after a week"}
+MODERATOR = "moderator"
 FILE = "room.txt"
 OPENING = "opening_"  # before the outcome of an opening, in its code
 
+OTHER_NAMES: Mapping[str, str] = {"pro": SIDES[0], "con": SIDES[1], "contra": SIDES[1]}  # of sides
+YES_NO: Mapping[str, bool] = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+
+_ROLES = "|".join((*SIDES, GUEST, MODERATOR, *OTHER_NAMES))
+_SEAT = re.compile(rf"(?<!\s)\s*+(?:[:=]\s*+({_ROLES})\b|\(\s*+({_ROLES})\s*+\))", re.IGNORECASE)
+
 
 class NewRoom(Values):
-    topic: str = option("What it's about (leave it out to get a form)", "", most=MAX_TOPIC)
+    topic: str = option("What it's about (leave it out to get a form)", "", most=MAX_DETAILS)
     personas: str = option(
-        "Who takes part, separated by commas (leave it out to choose from a list)",
+        "Who takes part, such as: Claude: for, Grok: against (leave it out to choose from a list)",
         "",
         kind="agent",
         max_length=MAX_NAMES,
     )
     channel: Snowflake | None = option("Which channel (default: this one)", None, kind="channel", needed="console")
+    title: str = option("A short name, if the topic is long", "", most=MAX_TITLE, max_length=MAX_TITLE)
     turns: int = option(f"How many turns (default: {DEFAULT_TURNS})", DEFAULT_TURNS, ge=2, le=MAX_TURNS)
     archive: str = option(
         "When to archive a silent thread (default: after a day)", str(DEFAULT_ARCHIVE_MINUTES), choices=ARCHIVES
     )
     policy: str = option("Who speaks next (default: in turn)", DEFAULT_POLICY, choices=POLICY_TEXTS)
-    moderator: str = option("Who names the next speaker (with the policy “moderated”)", "", kind="agent")
+    format: str = option(f"Its phases (default: {DEFAULT_FORMAT})", DEFAULT_FORMAT, choices=FORMAT_TEXTS)
+    moderator: str = option("Who asks and sums up, or, if “moderated”, names the next speaker", "", kind="agent")
     audience: int = option("Seconds for people after each round (the thread is locked otherwise)", 0, ge=0, le=MAX_SLOT)
+    pace: str = option(
+        "live, slow (a turn an hour), seconds, or times such as 09:00 18:00 (default: live)", LIVE, max_length=MAX_PACE
+    )
     goodbye_ends: bool = option(
         "End the room when a member says just goodbye (default: no)", False, name="goodbye-ends"
     )
+    judge: str = option("A bot or model (provider/model) that judges the debate at its end", "", max_length=MAX_JUDGE)
+    poll: bool = option("Ask people for their side before and after (default: no)", False)
     theme: str = option(f"Its theme (default: {DEFAULT_THEME})", DEFAULT_THEME, choices=tuple(THEMES))
     rules: str = option("Rules for all members", "", only="console", max_length=MAX_RULES)
 
 
-async def create(context: ActionContext, request: ActionRequest, values: NewRoom) -> Outcome:
-    length = len(topic_of(values.topic))
-    if length > MAX_TOPIC:
-        return refused("topic_too_long", length=length)
-    draft = _clean_draft(context, _draft(context, request, values))
-    moderator = context.find_agent(draft.moderator) if draft.moderator else None
-    if isinstance(moderator, str):
-        return refused("no_such_moderator", why=moderator)
-    if moderator is not None and draft.policy != "moderated":
-        return refused("not_moderated")
-    draft = draft.model_copy(update={"moderator": moderator.key if moderator is not None else None})
-    if (refusal := _refuse_channel(context, request, draft)) is not None:
-        return refusal
+class RoomHere(NewRoom):
+    topic: str = option("What it's about", max_length=MAX_DETAILS)
+    channel: Snowflake | None = option("Its channel", None, kind="channel", only="console")
+
+
+async def create(context: ActionContext, request: ActionRequest, values: NewRoom, thread_id: int = 0) -> Outcome:
+    """Open a room in a new thread, or in this thread if `thread_id` is given."""
+    draft = await _prepare(context, request, values)
+    if isinstance(draft, Outcome):
+        return draft
+    draft = draft.model_copy(update={"thread_id": thread_id})
     if not draft.topic:
-        return refused("no_topic") if request.place is None else report(reply=build_form(draft, values.personas))
-    return await _with_names(context, request, draft, values.personas)
+        return refused("no_topic") if request.place is None else report(reply=build_form(draft, values))
+    return await _choose_members(context, request, draft, values.personas)
+
+
+async def here(context: ActionContext, request: ActionRequest, values: RoomHere) -> Outcome:
+    """Make a room of the thread in which the command is used."""
+    if request.place is None or request.place.parent_id is None:
+        return refused("not_in_thread")
+    if not topic_of(values.topic):
+        return refused("no_topic")
+    thread_id = request.channel_id
+    if await context.services.state.coordination.rooms.read(thread_id) is not None:
+        return refused("room_exists", channel=thread_id)
+    if (problem := context.place.thread_problem(thread_id)) is not None:
+        return refused("no_room_there", channel=thread_id, problem=problem)
+    return await create(context, request, values, thread_id)
 
 
 async def from_form(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
     """Open a room from a submitted form. If that fails, give back the texts with the reason."""
-    values = {name: str(value) for name, value in request.values.items()}
-    try:
-        draft = _clean_draft(context, draft_from_form(context, request, values))
-    except ValueError:
-        return give_back(refused("bad_turns"), values, FILE)
-    refusal = _refuse_channel(context, request, draft) if draft.topic else refused("no_topic")
-    if refusal is not None:
-        return give_back(refusal, values, FILE)
-    outcome = await _with_names(context, request, draft, values.get("personas", ""))
-    return outcome if outcome.ok or outcome.code.startswith(OPENING) else give_back(outcome, values, FILE)
+    texts = {name: str(value) for name, value in request.values.items()}
+    values = _read_form(context, request, texts)
+    if isinstance(values, Outcome):
+        return give_back(values, texts, FILE)
+    draft = await _prepare(context, request, values, texts.get("question", ""))
+    if isinstance(draft, Outcome) or not draft.topic:
+        return give_back(draft if isinstance(draft, Outcome) else refused("no_topic"), texts, FILE)
+    outcome = await _choose_members(context, request, draft, values.personas)
+    return outcome if outcome.ok or outcome.code.startswith(OPENING) else give_back(outcome, texts, FILE)
 
 
 async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -134,15 +173,37 @@ async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -
     return await _open(context, opening_id, draft, chosen)
 
 
-async def _with_names(context: ActionContext, request: ActionRequest, draft: RoomDraft, names: str) -> Outcome:
-    found, problems = members_of(tuple(context.services.agents.roster), context.without_mentions(names))
+async def _choose_members(context: ActionContext, request: ActionRequest, draft: RoomDraft, names: str) -> Outcome:
+    roster = tuple(context.services.agents.roster)
+    names, seats = _seats_in(roster, context.without_mentions(names))
+    found, problems = members_of(roster, names)
     if problems:
         return refused("no_such_agent", why=" ".join(problems))
+    if seats and draft.format == DEFAULT_FORMAT:
+        return refused("no_sides")
+    moderators = [key for key, seat in seats.items() if seat == MODERATOR]
+    if moderators and (len(moderators) > 1 or draft.moderator not in (None, moderators[0])):
+        return refused("several_moderators")
+    sides = {key: seat for key, seat in seats.items() if seat != MODERATOR}
+    draft = draft.model_copy(update={"sides": sides, "moderator": moderators[0] if moderators else draft.moderator})
     if not found and request.place is not None:
         return await _menu(context, request, draft)
     if (refusal := await _refuse_members(context, draft, found)) is not None:
         return refusal
     return await _open(context, request.id, draft, found)
+
+
+def _seats_in(roster: Sequence[RosterEntry], text: str) -> tuple[str, Mapping[str, str]]:
+    """Return the names without the sides behind them, and each named agent's side: "Claude: for, Grok (against)"."""
+    names, seats, start = "", dict[str, str](), 0
+    for found in _SEAT.finditer(text):
+        before, start = text[start : found.start()], found.end()
+        named, _ = members_of(roster, before)
+        if named:
+            role = (found[1] or found[2]).casefold()
+            seats[named[-1].key] = OTHER_NAMES.get(role, role)
+        names += before
+    return names + text[start:], seats
 
 
 async def _menu(context: ActionContext, request: ActionRequest, draft: RoomDraft) -> Outcome:
@@ -173,13 +234,45 @@ async def _open(context: ActionContext, opening_id: int, draft: RoomDraft, chose
         return refused("no_bot")
     members = [entry.member for entry in chosen]
     room = room_of(draft, members, draft.moderator, context.services.clock())
-    name, text = thread_name(draft.topic), opening_text(room, draft.question, draft.asked_by_name)
+    name, text = thread_name(draft.topic), opening_text(room, draft.question, draft.asked_by_name, draft.rules)
     opening = await opener.open(opening_id, room, name, text)
     fields: dict[str, Any] = {"thread": opening.thread_id, "channel": draft.channel_id, "topic": escaped(name)}
     code = f"{OPENING}{opening.outcome}"
     if code not in TEXTS:
         code, fields = "opening_refused", {"outcome": opening.outcome}
     return Outcome(code=code, ok=opening.outcome == OPENED, fields=fields, detail=draft.topic)
+
+
+def _judge_of(context: ActionContext, written: str) -> str | Outcome:
+    """Return the key of an agent, or provider/model; "" for none."""
+    written = context.without_mentions(written).strip()
+    if not written:
+        return ""
+    entry = context.find_agent(written) if "/" not in written else None
+    if isinstance(entry, str):
+        return refused("no_such_judge", why=entry)
+    judge = entry.key if entry is not None else written.lower()
+    try:
+        find_judge(context.services, judge)
+    except NoModel as lacking:
+        return refused("cannot_judge", judge=written, reason=str(lacking))
+    return judge
+
+
+def _refuse_judge(context: ActionContext, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Outcome | None:
+    """Refuse a judge that is a member, or has the model of one."""
+    if not draft.judge:
+        return None
+    try:
+        models = {model.name for model in find_judge(context.services, draft.judge).models[:1]}
+    except NoModel as lacking:
+        return refused("cannot_judge", judge=draft.judge, reason=str(lacking))
+    for entry in chosen:
+        if entry.key == draft.judge:
+            return refused("judge_is_member", judge=entry.shown)
+        if entry.model in models:
+            return refused("judge_like_member", agent=entry.shown, model=entry.model)
+    return None
 
 
 def _refuse_channel(context: ActionContext, request: ActionRequest, draft: RoomDraft) -> Outcome | None:
@@ -200,6 +293,8 @@ async def _refuse_members(context: ActionContext, draft: RoomDraft, chosen: Sequ
         return refused("too_many_named", number=len(chosen))
     if draft.moderator is not None and draft.moderator not in {one.key for one in chosen}:
         return refused("moderator_not_member")
+    if (refusal := _refuse_judge(context, draft, chosen)) is not None:
+        return refusal
     for entry in chosen:
         if entry.why_not is not None:
             return refused("cannot_take_part", agent=entry.shown, reason=entry.why_not)
@@ -218,83 +313,134 @@ async def _refuse_budget(context: ActionContext, draft: RoomDraft, chosen: Seque
     shown = {
         "all": "all bots",
         f"channel:{draft.channel_id}": f"<#{draft.channel_id}>",
-        f"person:{draft.asked_by}": "you",
+        **({f"person:{draft.asked_by}": "you"} if draft.asked_by else {}),
         **{f"agent:{entry.key}": entry.shown for entry in chosen},
     }
     uses = await services.state.limits.budgets.uses(today_of(services), shown)
     for scope, name in shown.items():
-        cap, used = uses[scope].cap, uses[scope].spent + uses[scope].reserved
-        if cap is not None and used >= cap * (1 - CLOSING_SHARE):  # the rest of a budget is for mentions
+        if uses[scope].is_nearly_used_up:
             return refused("budget_used_up", whose=name)
     return None
 
 
-def _clean_draft(context: ActionContext, draft: RoomDraft) -> RoomDraft:
-    """Return the draft without secrets, and with the names of mentioned bots instead of their ids: Redis stores it, and
-    models read it."""
-    redact, directory = context.services.chats.redact, context.services.chats.directory
+async def name_mentions(context: ActionContext, request: ActionRequest, channel_id: int, text: str) -> str:
+    """Return a person's text with names for what it mentions instead of ids: models read it."""
+    directory, who = context.services.chats.directory, request.who
 
     def name_of(user_id: int) -> str | None:
-        return draft.asked_by_name or None if user_id == draft.asked_by else directory.name_of(user_id)
+        return who.name or None if user_id == who.user_id else directory.name_of(user_id)
 
-    texts = {name: getattr(draft, name) for name in ("topic", "rules", "question", "asked_by_name")}
-    texts = {name: redact(without_mentions(text, name_of)) for name, text in texts.items()}
-    return draft.model_copy(update={**texts, "topic": texts["topic"][:MAX_TOPIC]})
+    return await context.place.with_names(without_mentions(text, name_of), channel_id)
 
 
-def _draft(context: ActionContext, request: ActionRequest, values: NewRoom) -> RoomDraft:
+async def _prepare(
+    context: ActionContext, request: ActionRequest, values: NewRoom, question: str = ""
+) -> RoomDraft | Outcome:
+    """Return the draft, without its members, or why no such room can be opened."""
+    if len(values.topic) > MAX_DETAILS:
+        return refused("topic_too_long", length=len(values.topic))
+    if not is_pace(values.pace):
+        return refused("bad_pace")
     channel_id, place = values.channel or 0, request.place
     if not channel_id and place is not None:
         channel_id = place.parent_id or place.channel_id
-    return RoomDraft(
+    redact, named = context.services.chats.redact, partial(name_mentions, context, request, channel_id)
+    topic, details = map(redact, _topic_and_details(await named(values.topic), await named(values.title)))
+    same = {"turns", "policy", "format", "goodbye_ends", "poll", "theme"}
+    draft = RoomDraft(
         asked_by=request.who.user_id,
         channel_id=channel_id,
         guild_id=context.ref(channel_id, request).guild_id,
-        topic=values.topic,
-        turns=values.turns,
+        topic=topic,
+        details=details[:MAX_DETAILS],
         archive_minutes=int(values.archive),
-        policy=values.policy,  # type: ignore[arg-type]
-        moderator=values.moderator or None,
         audience_seconds=values.audience,
-        goodbye_ends=values.goodbye_ends,
-        theme=values.theme,
-        asked_by_name=request.who.name,
-        rules=values.rules,
+        pace=parse_pace(values.pace),
+        asked_by_name=redact(request.who.name),
+        rules=redact(await named(values.rules)),
+        question=redact(await named(question)),
+        **values.model_dump(include=same),
     )
+    moderator = context.find_agent(values.moderator) if values.moderator else None
+    if isinstance(moderator, str):
+        return refused("no_such_moderator", why=moderator)
+    if moderator is not None and draft.policy != "moderated" and draft.format == DEFAULT_FORMAT:
+        return refused("not_moderated")
+    if values.poll and not FORMATS[values.format].has_sides:  # type: ignore[index]
+        return refused("poll_without_sides")
+    judge = _judge_of(context, values.judge)
+    if isinstance(judge, Outcome):
+        return judge
+    draft = draft.model_copy(update={"moderator": moderator.key if moderator is not None else None, "judge": judge})
+    return _refuse_channel(context, request, draft) or draft
 
 
-def draft_from_form(context: ActionContext, request: ActionRequest, values: Mapping[str, str]) -> RoomDraft:
-    """Return the draft that a submitted form describes. Raises ValueError if the turns aren't a number."""
-    names = ("channel", "archive", "policy", "audience", "goodbye_ends", "moderator", "theme")
-    _, *parts = values.get("id", "").split(":")
-    given: dict[str, Any] = {name: value for name, value in zip(names, parts, strict=False) if value}
-    for name, known in (("archive", ARCHIVES), ("policy", POLICY_TEXTS), ("theme", THEMES)):
-        if given.get(name) not in known:  # a forged form
-            given.pop(name, None)
-    given["audience"] = min(max(int(given.get("audience", 0)), 0), MAX_SLOT)
-    given["goodbye_ends"] = given.get("goodbye_ends") == "1"
-    options = NewRoom(**given)
-    texts = {name: values.get(name, "") for name in ("topic", "rules", "question")}
-    turns = int(values.get("turns", "").strip() or DEFAULT_TURNS)
-    return RoomDraft.model_validate({**_draft(context, request, options).model_dump(), **texts, "turns": turns})
+def _topic_and_details(written: str, written_title: str) -> tuple[str, str]:
+    """Return the topic in one short line, and in full if that says more. Without a title, a long topic's first
+    sentence is its short line."""
+    topic, title = topic_of(written), topic_of(written_title)
+    if len(topic) <= MAX_TOPIC and title in ("", topic):
+        return topic, ""
+    return title or first_sentences(topic, MAX_TITLE), written.strip()
 
 
-def build_form(draft: RoomDraft, names: str) -> Form:
-    """Return the form for a new room. Its id carries the options that it doesn't show."""
-    options = (draft.channel_id, draft.archive_minutes, draft.policy, round(draft.audience_seconds))
+SETTINGS: Mapping[str, str] = {
+    name: field.alias or name
+    for name, field in NewRoom.model_fields.items()
+    if name not in ("topic", "personas", "channel", "rules")
+}
+"""The options that the form has in one field, a line for each: field → name."""
+
+
+def _read_form(context: ActionContext, request: ActionRequest, texts: Mapping[str, str]) -> NewRoom | Outcome:
+    """Return the values of a submitted form, or why they don't fit."""
+    given: dict[str, Any] = {"channel": texts.get("id", "").split(":")[1]}
+    for line in texts.get("settings", "").splitlines():
+        name, _, written = (part.strip() for part in line.partition(":"))
+        key = re.sub(r"[\s-]+", "_", name.casefold())
+        if name and key not in SETTINGS:
+            return refused("unknown_option", option=name)
+        if written:
+            given[SETTINGS[key]] = _typed(written, NewRoom.model_fields[key])
+    given |= {name: texts.get(name, "") for name in ("topic", "personas")}
+    values = read_values(context, NewRoom, replace(request, values=given))
+    if not isinstance(values, NewRoom):
+        assert isinstance(values, Outcome)
+        return values
+    return values.model_copy(update={"rules": texts.get("rules", "")[:MAX_RULES]})
+
+
+def _typed(written: str, field: FieldInfo) -> object:
+    """Return a written value as the option's type; as it is, for the check that names it, if it isn't of that type. A
+    choice's case and hyphens don't matter."""
+    kind, plain = field.annotation, "-".join(written.casefold().split())
+    if kind is bool:
+        return YES_NO.get(plain, written)
+    if plain in extra_of(field)["choices"]:
+        return plain
+    return int(written) if kind is int and written.isdecimal() and len(written) < MAX_DIGITS else written
+
+
+def _written(value: object) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
+
+
+def build_form(draft: RoomDraft, values: NewRoom) -> Form:
+    """Return the form for a new room. Its id carries the channel."""
+    lines = [f"{shown}: {_written(getattr(values, name))}".rstrip() for name, shown in SETTINGS.items()]
     return Form(
-        id=":".join(map(str, (ROOM, *options, int(draft.goodbye_ends), draft.moderator or "", draft.theme))),
+        id=f"{ROOM}:{draft.channel_id}",
         title="New room",
         fields=(
-            FormField(id="topic", label="Topic", hint="what it's about", required=True, most=MAX_TOPIC),
+            FormField(id="topic", label="Topic", hint="what it's about", required=True, long=True, most=MAX_DETAILS),
             FormField(
                 id="personas",
                 label="Who takes part",
-                hint="names, separated by commas (leave empty to choose from a list)",
-                text=names,
+                hint="such as: Claude: for, Grok: against (leave empty to choose from a list)",
+                text=values.personas,
                 most=MAX_NAMES,
             ),
-            FormField(id="turns", label="How many turns", text=str(draft.turns), most=3),
+            FormField(id="settings", label="Settings", text="\n".join(lines), long=True, most=MAX_SETTINGS),
             FormField(
                 id="rules", label="Rules", hint="for example: at most five sentences", long=True, most=FORM_RULES
             ),

@@ -9,39 +9,81 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from agentic.actions.base import ActionContext, ActionRequest, File, Outcome, done, refused, report
+from agentic.actions.base import (
+    MENU,
+    ActionContext,
+    ActionRequest,
+    Choice,
+    File,
+    Menu,
+    Outcome,
+    done,
+    refused,
+    report,
+)
+from agentic.actions.conversations import silenced_refusal
 from agentic.actions.values import Values, option
 from agentic.agent.roster import AgentName, find
+from agentic.pace import LIVE, describe_pace
 from agentic.policies import POLICY_TEXTS
-from agentic.record.database import RecordError
-from agentic.record.export.story import Look
-from agentic.rooms.opening import escaped
-from agentic.state.conversation_state import SpeakerQueue
+from agentic.record.database import RecordError, connect
+from agentic.record.export.story import Look, Progress
+from agentic.record.queries.posts import room_of, votes_in_room
+from agentic.rooms.opening import escaped, seated_names
+from agentic.state.conversation_state import ConversationState
 from agentic.state.rooms import MAX_TURNS, Room
+from agentic.state.silence import ChannelRef
 from agentic.text import counted, dollars, listed
 from agentic.wire.messages import Command, RoomOrder
 from agentic.wire.reasons import ENDINGS
 
+PAGE_FORMATS = {"html": "web page", "md": "Markdown"}
 SEEN = 200  # rooms among which a topic is looked for
 MAX_LISTED = 15
 MAX_BYTES = 8_000_000  # of a file, below Discord's limit for a server without boosts
-CHANGED = frozenset({"room_paused", "room_resumed", "room_closed", "requested", "added_member", "removed_member"})
+CHANGED = frozenset(
+    {"room_paused", "room_resumed", "room_extended", "room_closed", "requested", "added_member", "removed_member"}
+)
 """The outcomes of commands that were carried out."""
 
 _THREAD = re.compile(r"(?:<#|.*/)?(\d{15,20})>?/?", re.DOTALL)
 
 
+WHICH_ROOM = "Which room, by link or topic (default: this thread)"
+
+
 class OfRoom(Values):
-    room: str = option("Which room, by link or topic (default: this thread)", "", kind="room", needed="console")
+    room: str = option(WHICH_ROOM, "", kind="room", needed="console")
+
+
+class Export(Values):
+    """In this order, a topic that is typed takes all words that follow."""
+
+    format: str = option("A web page or Markdown (default: web page)", "html", choices=PAGE_FORMATS)
+    room: str = option(WHICH_ROOM, "", kind="room", needed="console")
 
 
 class Resume(OfRoom):
     turns: int | None = option("How many more turns", None, ge=1, le=MAX_TURNS)
 
 
+DELETE = "delete-room"  # the menu, as its id begins
+DELETE_NAME = f"{MENU} {DELETE}"
+YES, NO = "yes", "no"
+
+
 class OfMember(OfRoom):
     agent: str = option("Which bot or persona", kind="agent")
+
+
+class MaybeMember(Values):
+    agent: str = option("Which bot or persona (default: whose turn it is)", "", kind="agent")
+
+
+class Next(OfRoom, MaybeMember):
+    pass
 
 
 async def pause(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
@@ -54,9 +96,52 @@ async def close(context: ActionContext, request: ActionRequest, values: OfRoom) 
 
 async def resume(context: ActionContext, request: ActionRequest, values: Resume) -> Outcome:
     room = await find_room(context, request, values)
+    if room is not None and room.status != "active" and await _is_locked(context, room):
+        return refused("room_locked", channel=room.thread_id)
     gone = context.services.agents.roster.gone(room.names) if room is not None else ()
     order = RoomOrder(turns=values.turns, gone=gone)
     return await _order(context, room, "room-resume", order, detail=f"+{values.turns} turns" if values.turns else "")
+
+
+async def _is_locked(context: ActionContext, room: Room) -> bool:
+    """Whether a person locked the thread. Our own lock, which is about to end, doesn't count."""
+    opener = context.place.opener
+    marks = await context.services.state.coordination.room_marks.read(room.thread_id)
+    if opener is None or marks.locked:
+        return False
+    thread = await opener.bot.read_thread(room.channel_id, room.thread_id)
+    return thread is not None and thread.locked
+
+
+async def delete(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
+    """Ask whether to delete a room that doesn't run."""
+    room = await find_room(context, request, values)
+    if room is None:
+        return refused("no_room")
+    if room.status == "active":
+        return refused("room_runs", channel=room.thread_id)
+    menu = Menu(
+        id=f"{DELETE}:{room.thread_id}",
+        text=f"Delete the room “{escaped(room.topic)}” (<#{room.thread_id}>) with its record? You can't undo this.",
+        choices=(Choice(YES, "Delete it", "its card, votes, arguments, messages, and page"), Choice(NO, "Keep it")),
+    )
+    return report(reply=menu)
+
+
+async def delete_chosen(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
+    rooms, number = context.services.state.coordination.rooms, str(request.values.get("id", "")).partition(":")[2]
+    room = await rooms.read(int(number)) if number.isdecimal() else None
+    if room is None or not may_be_named(context, room, request):
+        return refused("no_room")
+    if request.chosen != (YES,):
+        return done("room_kept")
+    if room.status == "active":
+        return refused("room_runs", channel=room.thread_id)
+    agents = {*context.services.agents.roster.names, *(member.name for member in room.everyone)}
+    await rooms.delete(room.thread_id, agents)
+    await context.services.state.coordination.room_shares.revoke(room.thread_id)
+    context.services.record.gateway.room_deleted(room.thread_id)
+    return done("room_deleted", topic=escaped(room.topic), detail=room.topic)
 
 
 async def add(context: ActionContext, request: ActionRequest, values: OfMember) -> Outcome:
@@ -69,20 +154,26 @@ async def add(context: ActionContext, request: ActionRequest, values: OfMember) 
     return await _order(context, room, "room-add", order, AgentName(entry.key, entry.shown))
 
 
-async def next_speaker(context: ActionContext, request: ActionRequest, values: OfMember) -> Outcome:
-    return await _order_member(context, request, values, "room-next")
+async def next_speaker(context: ActionContext, request: ActionRequest, values: Next) -> Outcome:
+    """Let a member speak next, or let whose turn it is begin right away."""
+    if values.agent:
+        return await _order_member(context, request, values, "room-next")
+    outcome = await _order(context, await find_room(context, request, values), "room-next", RoomOrder())
+    return replace(outcome, code="next_begins") if outcome.ok else outcome
 
 
 async def remove(context: ActionContext, request: ActionRequest, values: OfMember) -> Outcome:
     return await _order_member(context, request, values, "room-remove")
 
 
-async def _order_member(context: ActionContext, request: ActionRequest, values: OfMember, name: str) -> Outcome:
+async def _order_member(context: ActionContext, request: ActionRequest, values: OfMember | Next, name: str) -> Outcome:
     """Give an order about a member, even if its persona has been deleted since."""
     room = await find_room(context, request, values)
     members = [AgentName(one.name, one.shown) for one in room.members] if room is not None else []
     member = find(members, context.without_mentions(values.agent))
     if room is not None and isinstance(member, str):
+        other = context.find_agent(values.agent)
+        member = member if isinstance(other, str) else f"{other.shown} isn't a member of this room."
         return refused(
             "no_such_member", why=member, channel=room.thread_id, members=listed([one.shown for one in members])
         )
@@ -99,14 +190,19 @@ async def _order(
 ) -> Outcome:
     if room is None:
         return refused("no_room")
+    if room.why == "deleted":
+        return refused("room_gone", topic=escaped(room.topic))
     key, shown = (agent.key, agent.shown) if agent is not None else (None, "")
     command = Command(command=name, channel_id=room.thread_id, agent_name=key, room=order)
     outcome = await context.services.bus.orders.give(command)
+    place = ChannelRef(room.thread_id, room.channel_id, room.guild_id)
+    if outcome in ("stopped", "paused") and (silenced := context.services.silence.check(place)) is not None:
+        return silenced_refusal(silenced, room.thread_id)
     code = "room_busy" if outcome == "busy" else outcome
     return Outcome(code=code, ok=code in CHANGED, fields={"channel": room.thread_id, "agent": shown}, detail=detail)
 
 
-async def find_room(context: ActionContext, request: ActionRequest, values: OfRoom) -> Room | None:
+async def find_room(context: ActionContext, request: ActionRequest, values: OfRoom | Export) -> Room | None:
     """Return the named room, or the thread's room; None if there is none that may be named here."""
     wanted, rooms = values.room.strip(), context.services.state.coordination.rooms
     found = _THREAD.fullmatch(wanted)
@@ -131,7 +227,9 @@ def may_be_named(context: ActionContext, room: Room, request: ActionRequest) -> 
     return request.who.manages_guild or here == room.thread_id or context.place.may_see(here)(room.channel_id)
 
 
-async def export(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
+async def export(context: ActionContext, request: ActionRequest, values: Export) -> Outcome:
+    """Save the room as a page. Everyone may who can read it, since the page has nothing that the thread doesn't show,
+    besides the models."""
     from agentic.record.export.render import room_page  # jinja2 takes 3 MB, and few export a room
 
     settings, room = context.services.settings, await find_room(context, request, values)
@@ -142,11 +240,13 @@ async def export(context: ActionContext, request: ActionRequest, values: OfRoom)
     entries = tuple(context.services.agents.roster)
     look = Look(
         names={entry.key: entry.shown for entry in entries},
-        colours={entry.key: entry.settings.spec.colour for entry in entries if entry.settings is not None},
+        colors={entry.key: entry.settings.spec.color for entry in entries if entry.settings is not None},
         zone=settings.timezone,
+        bots=context.services.chats.directory.ids,
     )
+    marks = await context.services.state.coordination.room_marks.read(room.thread_id)
     try:
-        page = await room_page(settings.record_file, room.thread_id, look=look)
+        page = await room_page(settings.record_file, room.thread_id, values.format, look, Progress.of(room, marks))
     except (RecordError, sqlite3.Error):
         return refused("record_elsewhere")
     if page is None:
@@ -156,12 +256,50 @@ async def export(context: ActionContext, request: ActionRequest, values: OfRoom)
     return Outcome(code="room_exported", fields={"topic": escaped(room.topic)}, reply=File(page.name, page.text))
 
 
+async def share(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
+    """Let anyone with the link read the room's page in the console."""
+    room = await find_room(context, request, values)
+    if room is None:
+        return refused("no_room")
+    if not context.services.settings.records:
+        return refused("nothing_recorded")
+    await context.services.state.coordination.room_shares.share(room.thread_id)
+    return done("room_shared", topic=escaped(room.topic))
+
+
+async def unshare(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
+    room = await find_room(context, request, values)
+    if room is None:
+        return refused("no_room")
+    was_shared = await context.services.state.coordination.room_shares.revoke(room.thread_id)
+    return done("room_unshared", topic=escaped(room.topic)) if was_shared else refused("room_not_shared")
+
+
 async def status(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
     services, room = context.services, await find_room(context, request, values)
     if room is None:
         return refused("no_room")
     running = await services.state.coordination.conversations.read(room.thread_id) if room.status == "active" else None
-    return report("\n".join(_status_lines(room, running.queue if running else None, services.agents.roster.names)))
+    votes, cost = await _read_record(context, room)
+    room = room.model_copy(update={"cost_usd": max(room.cost_usd, cost)})
+    return report("\n".join(_status_lines(room, running, votes, services.agents.roster.names, services.clock())))
+
+
+async def _read_record(context: ActionContext, room: Room) -> tuple[str | None, float]:
+    """Return a line with people's votes so far (None without a history), and what the room has cost in US dollars with
+    the calls besides its turns, such as for its list of arguments."""
+    settings, bots = context.services.settings, context.services.chats.directory.ids
+    if not settings.records:
+        return None, 0.0
+    try:
+        async with connect(settings.record_file) as db:
+            votes, recorded = await votes_in_room(db, room.thread_id, bots), await room_of(db, room.thread_id)
+    except (RecordError, sqlite3.Error):
+        return None, 0.0
+    names = context.services.agents.roster.names | {member.name: member.shown for member in room.everyone}
+    counts = [f"{escaped(names.get(agent, agent))} {count}" for agent, count in votes.items()]
+    cost = recorded.cost_usd if recorded is not None else 0.0
+    return f"**Votes so far**: {', '.join(counts) or 'none'}", cost
 
 
 async def list_rooms(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -183,28 +321,57 @@ def describe(room: Room) -> str:
     return f"{room.status} after {turns}{f': {why}' if why else ''}"
 
 
-def _status_lines(room: Room, queue: SpeakerQueue | None, names: Mapping[str, str]) -> Iterator[str]:
+def _now(room: Room, running: ConversationState | None) -> str:
+    """Return "; now Claude, then Grok", or whom the room waits for."""
+    if room.status != "active":
+        return ""
+    if room.slot_until is not None:
+        people = "people vote" if room.closing_because is not None else "people"
+        return f"; now {people}, until <t:{round(room.slot_until)}:t>"
+    if running is None:
+        return ""
+    if (until := running.queue.waits_until) is not None:
+        return f"; it waits for a person until <t:{round(until)}:t>, then pauses"
+    running = replace(running, room=room)
+    turns = (("now", running.speaking), ("then" if running.speaking else "next", running.next_speaker))
+    said = [f"{when} {escaped(member.shown)}" for when, name in turns if name and (member := room.member(name))]
+    return f"; {', '.join(said)}" if said else ""
+
+
+def _status_lines(
+    room: Room, running: ConversationState | None, votes: str | None, names: Mapping[str, str], now: float
+) -> Iterator[str]:
     yield f"**{escaped(room.topic)}** in <#{room.thread_id}>"
-    yield f"**Members**: {listed([member.shown for member in room.members])}"
+    yield f"**Members**: {listed(seated_names(room))}"
     if room.left:
         yield f"**Left**: {listed([member.shown for member in room.left])}"
     yield f"**Status**: {describe(room)}"
+    if votes is not None:
+        yield votes
+    if room.judge:
+        yield f"**Judge**: {escaped(names.get(room.judge, room.judge))}"
     yield f"**Theme**: {room.theme}"
-    policy, coming = POLICY_TEXTS[room.policy], ""
+    if (phase := room.next_phase()) is not None:
+        begun = f"; now {phase.name}, {phase.about}" if room.status != "closed" else ""
+        yield f"**Format**: {room.format}{begun}"
+    policy = POLICY_TEXTS[room.policy]
     if room.policy == "moderated":
-        moderator = room.member(room.moderator) if room.moderator is not None else None
-        policy = f"{moderator.shown} names the next member" if moderator is not None else "people name the next member"
-    if queue is not None and queue.waits_until is not None:
-        coming = f"; the room waits until <t:{round(queue.waits_until)}:t>, then pauses"
-    elif queue is not None and (first := queue.speaker or next(iter(queue.coming), None)):
-        member = room.member(first)
-        coming = f"; now {member.shown if member is not None else names.get(first, first)}"
-    yield f"**Who speaks next**: {policy}{coming}"
+        moderator = room.member(room.moderator or "")
+        if room.people_choose:
+            policy = "people name the next member"
+        elif moderator is not None:
+            policy = f"{moderator.shown} names the next member"
+        else:  # it has left
+            policy = "whoever was silent for longest"
+    yield f"**Who speaks next**: {policy}{_now(room, running)}"
+    if room.pace != LIVE:
+        at = room.next_turn_at if room.status == "active" else None
+        turn_at = f"; the next turn is <t:{round(at)}:R>" if at is not None and at > now else ""
+        yield f"**Pace**: {describe_pace(room.pace)}{turn_at}"
     if room.has_slots:
-        now = f"; now until <t:{round(room.slot_until)}:t>" if room.slot_until is not None else ""
-        yield f"**Audience**: {counted(round(room.audience_seconds), 'second')} after each round{now}"
+        yield f"**Audience**: {counted(round(room.audience_seconds), 'second')} after each round"
     yield f"**Cost so far**: {dollars(room.cost_usd)}"
     if room.rules:
         yield f"**Rules**: {escaped(room.rules)}"
     if room.opened_by is not None:
-        yield f"-# Opened by <@{room.opened_by}> <t:{round(room.opened_at)}:R>"
+        yield f"-# {'Proposed' if room.proposed else 'Opened'} by <@{room.opened_by}> <t:{round(room.opened_at)}:R>"

@@ -1,4 +1,4 @@
-"""The texts that people read after an action: one per outcome, for every surface.
+"""The texts that people read after an action: one per outcome, on all surfaces.
 
 A text marks what each surface shows in its own way: `<#1>` a channel, `<@1>` a person, `<t:1:R>` a time, and `</room
 resume>` an action. The surface's Style replaces these marks.
@@ -11,9 +11,8 @@ from collections.abc import Mapping
 
 from agentic.actions.base import Outcome
 from agentic.rooms.opening import GIVE_UP_SECONDS
-from agentic.state.rooms import MAX_MEMBERS, MAX_TURNS, MIN_MEMBERS
+from agentic.state.rooms import MAX_DETAILS, MAX_MEMBERS
 from agentic.state.turn_records import KEEP_SECONDS
-from agentic.wire.messages import MAX_TOPIC
 
 KEEPS_TRYING = f"I'll keep trying for {GIVE_UP_SECONDS // 60} minutes."
 DELAYED = "Redis is unavailable, so bots in other processes will only follow once it's back."
@@ -44,7 +43,7 @@ TEXTS: Mapping[str, str] = {
     "bad_value": "{option} must be {wanted}.",
     # stop, pause, mute, ignore
     "stopped_channel": "The bots are stopped in <#{channel}> for {duration}. Use </resume> to let them speak again.",
-    "canceled_replies": "I canceled the bots' answers to you here. Only moderators can stop the bots for everyone.",
+    "canceled_replies": "I canceled the bots' answers to you here. Only moderators can stop the bots for all.",
     "resumed": "The bots can speak in <#{channel}> again.",
     "not_stopped": "The bots weren't stopped in <#{channel}>.",
     "resumed_but_paused": "<#{channel}> is no longer stopped, but all bots are paused. Use </bots resume>.",
@@ -82,9 +81,10 @@ TEXTS: Mapping[str, str] = {
     "started_somewhere": "A conversation is starting in a free channel.",
     "next_started": "{agent} is taking a turn in <#{channel}>.",
     "requested": "{agent} speaks next in <#{channel}>, after the current turn.",
+    "next_begins": "The next turn in <#{channel}> begins now, or after the current one.",
     "ended": "The conversation in <#{channel}> has ended. A message already being written may still appear.",
     "busy": "A conversation is already running in <#{channel}>.",
-    "unknown_channel": "<#{channel}> isn't one of the bots' channels.",
+    "unknown_channel": "<#{channel}> isn't a channel of the bots.",
     "none_free": "No channel is free for a conversation. Try again later, or end one.",
     "none_running": "No conversation is running in <#{channel}>.",
     "no_agents": "No bot is available for a conversation.",
@@ -106,7 +106,7 @@ TEXTS: Mapping[str, str] = {
     # /ask, /arena, /why
     "empty_question": "The question is empty. Please write one.",
     "you_are_ignored": "The bots are set to ignore you. Only a server manager or the owner can change that.",
-    "no_arena_host": "Arenas need the main program (`run_all.py`), and it isn't running. Ask the owner to start it.",
+    "no_arena_host": "That needs the main program (`run_all.py`), and it isn't running. Ask the owner to start it.",
     "arena_runs": "An arena is already running in this channel. You can start another when it's over.",
     "arena_opened": "Two hidden bots are answering. Vote with 🅰️ or 🅱️. You'll see who they are when time is up.",
     "no_message": "That isn't a message link or ID. Right-click the message and choose Copy Message Link.",
@@ -116,6 +116,16 @@ TEXTS: Mapping[str, str] = {
     ),
     "nothing_posted": "I don't see any message of mine here. Quote one and write </why>.",
     # rooms
+    "debate_proposed": (
+        "Your proposal appears in <#{channel}> in a moment. The debate begins when {people} or a moderator react with"
+        " {sign}."
+    ),
+    "debate_known": "You've already proposed this debate.",
+    "debate_proposed_by_other": "This debate is already proposed in this channel. React to its message with {sign}.",
+    "debate_has_one": "You've already proposed a debate. You can propose another when it has begun or ended.",
+    "debate_too_soon": "You proposed a debate a short while ago. Try again in an hour.",
+    "debate_too_many": "Enough debates are proposed already. React to one of them, or try again later.",
+    "no_proposals": "Members can't propose debates here. Ask a moderator to open a room.",
     "no_room": (
         "I can't find that room. Use the command in a room's thread, or name a room by its link or topic."
         " </room list> shows all rooms."
@@ -125,13 +135,28 @@ TEXTS: Mapping[str, str] = {
         "<#{channel}> is paused. A message already being written may still appear. Use </room resume> to continue."
     ),
     "room_resumed": "<#{channel}> has resumed.",
+    "room_extended": "<#{channel}> now has more turns.",
+    "room_locked": "The thread <#{channel}> is still locked. Unlock it first, then use </room resume>.",
+    "room_gone": (
+        "The thread of the room “{topic}” was deleted, so it can't continue. </room export> still saves it, and </room"
+        " delete> deletes its record."
+    ),
     "room_closed": (
         "<#{channel}> is closed. A message already being written may still appear. Use </room resume> to reopen it with"
         " more turns."
     ),
+    "room_exists": "<#{channel}> is a room already. Use </room resume> to continue it.",
+    "not_in_thread": "Use this command in a thread. In a channel, </room create> starts a thread.",
+    "room_runs": "<#{channel}> is still running. Use </room close> first.",
+    "room_deleted": (
+        "I deleted the room “{topic}” and its record. What it cost is still counted. Its thread is still there: you can"
+        " delete it in Discord."
+    ),
+    "room_kept": "I kept the room.",
     "added_member": "{agent} has joined <#{channel}>.",
     "removed_member": "{agent} was removed from <#{channel}>.",
     "not_active": "<#{channel}> isn't running. Use </room resume> first.",
+    "already_active": "<#{channel}> is already running. To give it more turns, use </room resume> with `turns`.",
     "already_paused": "<#{channel}> is already paused. Use </room resume> to continue.",
     "already_closed": "<#{channel}> is already closed. Use </room resume> to reopen it with more turns.",
     "already_member": "{agent} is already a member of <#{channel}>.",
@@ -146,21 +171,31 @@ TEXTS: Mapping[str, str] = {
     "record_elsewhere": "The history can't be read here. It's on the machine that runs the coordinator.",
     "not_yet_recorded": "<#{channel}> isn't in the history yet. Posts take a few seconds. Try again in a moment.",
     "page_too_large": "The page is too large for Discord. The owner can run `python -m agentic.record export --room`.",
+    "room_shared": "Anyone with the link can now read the page of “{topic}”.",
+    "room_unshared": "The link to the page of “{topic}” no longer works.",
+    "room_not_shared": "This room's page isn't shared.",
     "room_exported": "Here's the room “{topic}” as a page:",
     # opening a room
     "no_bot": "No room was opened: a bot has to create its thread, and none is online here.",
     "no_topic": "The topic is empty. Please write one.",
-    "topic_too_long": (
-        f"The topic is {{length}} characters long, and the limit is {MAX_TOPIC}. Shorten it and put the details into"
-        " the rules. </room create> without a topic opens a form with a field for rules."
-    ),
-    "bad_turns": f"The number of turns must be a whole number from {MIN_MEMBERS} to {MAX_TURNS}.",
+    "topic_too_long": f"The topic is {{length}} characters long, and the limit is {MAX_DETAILS}. Shorten it.",
+    "bad_pace": "Write the pace as live, slow (a turn an hour), a number of seconds, or up to three times of day such"
+    " as 09:00 18:00.",
     "no_room_there": "No room can be opened in <#{channel}>: {problem}.",
     "no_webhooks_there": "Personas speak through a webhook in <#{channel}>, but {problem}.",
     "no_such_moderator": "{why} Choose the moderator from the members.",
     "no_such_agent": "{why} Use </agent list> to see all bots and personas.",
-    "not_moderated": "This policy has no moderator. Choose the policy “moderated”, or leave out the moderator.",
-    "moderator_not_member": "The moderator must be one of the members.",
+    "not_moderated": "Only a room with the policy “moderated” or with a format has a moderator. Choose one of them, or"
+    " leave out the moderator.",
+    "no_sides": "Only a room with a format has sides. Choose a format, or write the names alone.",
+    "poll_without_sides": "Only a debate has sides that people can be asked about. Choose the format “debate”, or leave"
+    " out the poll.",
+    "no_such_judge": "{why} The judge is a bot, a persona, or a model such as google/gemini-3.8-flash.",
+    "cannot_judge": "“{judge}” can't judge: {reason}.",
+    "judge_is_member": "{judge} can't judge a debate that it takes part in. Choose another judge.",
+    "judge_like_member": "The judge would have the same model as {agent}, {model}. Choose another judge.",
+    "several_moderators": "A room has one moderator. Write “moderator” after one name only.",
+    "moderator_not_member": "The moderator must be a member of the room.",
     "too_few_named": "A room needs at least two bots or personas. You named {names}.",
     "too_many_named": f"A room can have at most {MAX_MEMBERS} members. You named {{number}}.",
     "too_few_agents": "Fewer than two bots and personas are available right now. </agent list> shows why.",
@@ -182,6 +217,7 @@ TEXTS: Mapping[str, str] = {
     "opening_not_permitted": "No room was opened: I'm not allowed to post or start threads in <#{channel}>.",
     "opening_refused": "No room was opened: the coordinator refused ({outcome}).",
     "opening_gone": "No room was opened: its channel or its first message was deleted in the meantime.",
+    "opening_exists": "No room was opened: somebody else has just made <#{thread}> a room.",
     "opening_paused": "No room was opened: all bots are paused. I had already created the thread <#{thread}>.",
     "opening_stopped": (
         "No room was opened: the bots are stopped in <#{channel}>. I had already created the thread <#{thread}>."
@@ -191,6 +227,8 @@ TEXTS: Mapping[str, str] = {
     "not_a_persona": "{agent} is a bot, not a persona. Use </agent-file show> and </agent-file edit> for its files.",
     "persona_not_editable": "{agent} can't be edited in a form: {why}.",
     "persona_saved": "Saved {agent}. It uses {model}. Use </room create> to open a room with it.",
+    "persona_saved_no_level": "Saved {agent}. It uses {model}, which doesn't have the thinking level “{level}”, so the"
+    " level has no effect. Use </room create> to open a room with it.",
     "persona_saved_unable": "Saved {agent}. It can't take part yet: {why}.",
     "persona_saved_unlisted": "Saved. The persona will appear in </agent list> in a moment.",
     "persona_in_room": "{agent} is a member of <#{channel}>. Use </room remove> there first.",
@@ -202,15 +240,16 @@ TEXTS: Mapping[str, str] = {
         "Saved {agent}'s {file}. It takes effect with the next message. To see the old version, use </agent-file show>"
         " with back:1."
     ),
+    "text_saved": "Saved {agent}'s {file}. It takes effect with the next message.",
     "file_has_problems": "Not saved. Please fix:\n{problems}",
     "file_not_shown": "{agent}'s {file} can't be shown: {why}.",
     "file_not_editable": "{agent}'s {file} can't be edited here: {why}.",
     "file_has_hidden_notes": "{agent}'s {file} has notes that not everyone here may read. Edit it on disk.",
     "file_too_long": "{file} is too long to edit here: {why}. Edit it on disk.",
     # options
-    "option_set": "{option} is now {value} {whom}{above}.",
-    "option_unset": "/config no longer sets {option} {whom}. The files and settings apply again.",
-    "option_was_not_set": "/config hadn't set {option} {whom}, so nothing changed.",
+    "option_set": "{option} is now {value} {target}{above}.",
+    "option_unset": "/config no longer sets {option} {target}. The files and settings apply again.",
+    "option_was_not_set": "/config hadn't set {option} {target}, so nothing changed.",
     "option_not_changed": "Nothing changed. {why}",
     "option_not_shown": "{why} </config show> without an option shows all of them.",
     "options_in_file": "{agent}'s options here are in the attached file.",
@@ -240,6 +279,8 @@ _MARK = re.compile(r"<(?:#(\d+)|@!?(\d+)|t:(\d+)(?::\w)?)>")
 class Style:
     """How a surface shows marks in texts. This style is Discord's, whose client knows channels, people, and times."""
 
+    texts: Mapping[str, str] = TEXTS
+
     def action(self, name: str) -> str:
         return f"/{name}"
 
@@ -260,7 +301,7 @@ class Style:
 
     def text_of(self, outcome: Outcome) -> str:
         """Return an outcome's text. If the coordinator's answer has no text, the answer itself is shown."""
-        known = TEXTS.get(outcome.code, TEXTS["coordinator_refused"])
+        known = self.texts.get(outcome.code, TEXTS["coordinator_refused"])
         text = _ACTION.sub(lambda found: self.action(found[1]), known)
         text = text.format_map({"outcome": outcome.code, **outcome.fields})
         return _MARK.sub(self._replace, f"{text} {DELAYED}" if outcome.is_delayed else text)

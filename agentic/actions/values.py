@@ -14,7 +14,7 @@ from agentic.chat.directory import clean_name
 from agentic.ids import MAX_ID
 from agentic.text import named
 
-Kind = Literal["", "bot", "agent", "channel", "person", "message", "room", "option"]
+Kind = Literal["", "bot", "agent", "channel", "person", "message", "room", "option", "model"]
 
 MAX_NAMED = 25  # values that are listed
 

@@ -84,8 +84,8 @@ async def test_a_pin_wins_and_the_person_is_told():
     [
         ("max_messages", "many", "Nothing changed. max_messages: expected a whole number from 1 to 400."),
         ("max_messages", "[", "Nothing changed. max_messages: expected a whole number from 1 to 400."),
-        ("max_mesages", "3", "Nothing changed. max_mesages: there is no such option; did you mean max_messages?"),
-        ("max_mesages", "default", "Nothing changed. max_mesages: there is no such option"),
+        ("max_mesages", "3", "Nothing changed. max_mesages: unknown option; did you mean max_messages?"),
+        ("max_mesages", "default", "Nothing changed. max_mesages: unknown option"),
         ("model", "openai/x", "Nothing changed. Only the owner can set model, in the files in config/."),
         ("custom_fields", "{a: 1}", "Nothing changed. Only the owner can set custom_fields, in the files in config/."),
         ("config_roles", "7", "Nothing changed. Only the owner can set config_roles, in the files in config/."),
@@ -104,7 +104,7 @@ async def test_an_agent_or_a_place_that_is_gone_is_said_so():
             assert "Did you mean Grok?" in told
             assert "Claude, Grok" in told
         assert "channel" in await place.use("config set", option="stream", value="true", place="chanel")
-        assert "there is no such option" in await shown(place, option="max_mesages")
+        assert "unknown option" in await shown(place, option="max_mesages")
 
 
 @pytest.mark.parametrize("part", ["show", "set"])

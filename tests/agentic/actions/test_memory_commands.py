@@ -66,7 +66,7 @@ async def test_where_the_record_is_elsewhere_reading_says_so_and_removing_works(
 @pytest.mark.parametrize("wish", ["on", "off"])
 async def test_unasked_messages_are_allowed_and_refused_by_the_person_alone(wish: str) -> None:
     async with a_place() as place:
-        await place.use("privacy", MEMBER, unasked=wish)
+        await place.use("privacy", MEMBER, unprompted=wish)
         assert place.notes == [ConsentNote(user_id=BOB, unasked=wish == "on", because="command", at=NOW)]
 
 
@@ -123,7 +123,7 @@ async def test_an_export_without_the_record_says_so_and_a_large_one_leaves_out_t
 
 async def test_a_wish_and_an_export_in_one_command_are_both_carried_out() -> None:
     async with a_place() as place:
-        reply = await place.use("privacy", MEMBER, unasked="off", export="file")
+        reply = await place.use("privacy", MEMBER, unprompted="off", export="file")
         assert isinstance(reply, Reply)
         assert "Bots no longer write to you on their own" in reply.text
         assert reply.file is not None
@@ -139,7 +139,7 @@ async def test_a_record_that_cannot_be_read_now_sends_no_half_file() -> None:
 async def test_whoever_asked_to_be_forgotten_has_no_profile_that_is_still_on_its_way() -> None:
     async with a_place() as place:
         await place.use(f"form {PROFILE}", MEMBER, id=PROFILE, **{TOPICS: "wasps"})
-        await place.use("privacy", MEMBER, unasked="on")
+        await place.use("privacy", MEMBER, unprompted="on")
         await place.use("forget me", MEMBER)
         assert await place.use("profile show", MEMBER) == NO_PROFILE
         assert await place.services.record.own_memory.consent(BOB) is None

@@ -87,7 +87,8 @@ async def test_with_topic_and_names_it_is_opened_at_once(personas):
         assert (room.opened_by, room.opened_at, room.status) == (ANN, NOW, "active")
         assert place.channel.names == {FIRST: (TOPIC, 60)}
         assert place.channel.messages == {
-            FIRST: f"**{TOPIC}**: Grok and Ada the Sceptic discuss this in the thread. Ann opened this room. {VOTES}"
+            FIRST: f"**{TOPIC}**: Grok and Ada the Sceptic discuss this in the thread, in 12 turns."
+            f" Ann opened this room. {VOTES}"
         }
         assert await place.state.coordination.room_openings.of("grok") == []
         assert [(note.action, note.detail) for note in place.notes] == [("open_room", TOPIC)]
@@ -115,6 +116,25 @@ async def test_every_option_reaches_the_room():
             True,
         )
         assert room.channel_id == DEBATE
+
+
+async def test_a_slow_room_s_thread_stays_open_between_two_turns_and_says_its_pace():
+    async with a_place() as place:
+        await online(place)
+        orders = place.coordinator("opened")
+        await place.use("room create", topic=TOPIC, personas="claude, grok", pace="2h", archive="60")
+        room = opened(orders)
+        assert (room.pace, room.archive_minutes) == ("7200", 1440)
+        assert "**Pace**: a turn every 2 hours" in place.channel.messages[FIRST]
+
+
+async def test_an_unknown_pace_opens_no_room_and_names_the_known_ones():
+    async with a_place() as place:
+        await online(place)
+        assert "live, slow" in text_of(
+            await place.use("room create", topic=TOPIC, personas="claude, grok", pace="fast")
+        )
+        assert place.channel.messages == {}
 
 
 @pytest.mark.parametrize("topic", [TOPIC, None], ids=["options", "form"])
@@ -171,7 +191,7 @@ async def test_a_moderator_who_does_not_take_part_is_refused(personas):
         told = await place.use("room create", topic=TOPIC, personas="claude, grok", moderator="hal")
         assert "“hal”" in told
         told = await place.use("room create", topic=TOPIC, personas="claude, grok", policy="moderated", moderator="ada")
-        assert "The moderator must be one of the members." in told
+        assert "The moderator must be a member of the room." in told
 
 
 async def test_a_moderator_is_refused_with_a_policy_by_which_nobody_moderates():
@@ -188,7 +208,7 @@ async def test_a_channel_where_no_room_can_be_is_refused_before_anything_is_aske
     async with a_place(personas) as place:
         await online(place)
         given = {"personas": "claude, ada", **({"topic": topic} if topic else {})}
-        assert "isn't one of the bots' channels" in await place.use("room create", channel_=str(ELSEWHERE), **given)
+        assert "isn't a channel of the bots" in await place.use("room create", channel_=str(ELSEWHERE), **given)
         place.channel.problem = "the bot lacks Create Public Threads there"
         told = await place.use("room create", **given)
         assert told == f"No room can be opened in <#{LOUNGE}>: the bot lacks Create Public Threads there."
@@ -293,9 +313,38 @@ async def test_quotation_marks_around_a_topic_are_no_part_of_it(typed: str, topi
 async def test_a_topic_that_is_too_long_is_refused_and_not_cut():
     async with a_place() as place:
         await online(place)
-        told = text_of(await place.use("room create", topic="x" * 201, personas="claude, grok"))
-        assert "201 characters" in told
+        told = text_of(await place.use("room create", topic="x" * 4001, personas="claude, grok"))
+        assert "4001 characters" in told
         assert place.channel.messages == {}
+
+
+LONG = "Should cities ban cars? Think of:\n- noise\n- deliveries " + "and more " * 100
+
+
+@pytest.mark.parametrize(
+    ("topic", "title", "short", "details"),
+    [
+        (LONG, None, "Should cities ban cars?", LONG.strip()),
+        (LONG, "Cars", "Cars", LONG.strip()),
+        ("x" * 300, None, f"{'x' * 99}…", "x" * 300),
+        (TOPIC, "P and NP", "P and NP", TOPIC),
+        (TOPIC, TOPIC, TOPIC, ""),
+        (TOPIC, None, TOPIC, ""),
+    ],
+)
+async def test_a_long_topic_has_a_title_and_is_kept_in_full(topic, title, short, details):
+    async with a_place() as place:
+        await online(place)
+        orders = place.coordinator("opened")
+        more = {"title": title} if title else {}
+        await place.use("room create", topic=topic, personas="claude, grok", **more)
+        room = opened(orders)
+        assert (room.topic, room.details) == (short, details)
+        ((name, _),) = place.channel.names.values()
+        assert name == short
+        (message,) = place.channel.messages.values()
+        assert details.split("\n")[0][:90] in message
+        assert len(message) < 2000
 
 
 @pytest.mark.parametrize("names", ["<@{claude}> and <@!{grok}>", "Claude & GROK", "“claude”; the Grok"])
@@ -332,7 +381,7 @@ async def test_no_secret_of_the_settings_is_kept_of_a_room():
         await online(place)
         orders = place.coordinator("opened")
         await place.use("room create", topic=f"Is {SECRET} still valid?", personas="claude, grok")
-        assert opened(orders).topic == "Is [redacted] still valid?"
+        assert opened(orders).topic == "Is (redacted) still valid?"
         form, filled = await a_form(place), {"topic": TOPIC, "rules": f"Say {SECRET}.", "question": SECRET}
         for menu in (
             await place.use("room create", topic=f"And {SECRET}?"),
@@ -340,7 +389,7 @@ async def test_no_secret_of_the_settings_is_kept_of_a_room():
         ):
             assert isinstance(menu, Menu)
             kept = await place.state.coordination.room_openings.draft(int(menu.id.partition(":")[2]))
-            assert "[redacted]" in (kept or "")
+            assert "redacted" in (kept or "")
             assert SECRET not in (kept or "")
 
 
@@ -369,16 +418,26 @@ async def test_without_a_topic_a_form_asks_for_all_and_carries_the_other_options
             policy="moderated",
             moderator="ada the sceptic",
             audience=3600,
+            pace="9:00, 18:30",
             goodbye_ends=True,
             channel_=str(DEBATE),
         )
         shown = {field.id: field.text for field in form.fields}
-        assert (shown["personas"], shown["turns"]) == ("Claude, Ada the Sceptic", "7")
+        assert shown["personas"] == "Claude, Ada the Sceptic"
+        assert shown["settings"].splitlines()[:6] == [
+            "title:",
+            "turns: 7",
+            "archive: 10080",
+            "policy: moderated",
+            "format: open",
+            "moderator: ada the sceptic",
+        ]
         filled = {**shown, "topic": TOPIC, "rules": "Be brief.", "question": "What is P?"}
         assert "open" in text_of(await place.use("form room", id=form.id, **filled))
         room = opened(orders)
         assert (room.topic, room.turns, room.archive_minutes, room.policy) == (TOPIC, 7, 10080, "moderated")
         assert (room.moderator, room.audience_seconds, room.goodbye_ends) == ("ada", 3600, True)
+        assert room.pace == "09:00 18:30"
         assert room.rules == "Be brief.\nBegin with this question: What is P?"
         assert room.channel_id == DEBATE
         assert "The first question: What is P?" in place.channel.messages[FIRST]
@@ -387,8 +446,13 @@ async def test_without_a_topic_a_form_asks_for_all_and_carries_the_other_options
 @pytest.mark.parametrize(
     ("filled", "why"),
     [
-        ({"turns": "many"}, "The number of turns must be a whole number from 2 to 200."),
-        ({"turns": "1000"}, "The number of turns must be a whole number from 2 to 200."),
+        ({"settings": "turns: many"}, "turns must be a whole number from 2 to 200."),
+        ({"settings": "title: Tea\nturns: 1000"}, "turns must be a whole number from 2 to 200."),
+        ({"settings": "format: debat"}, "There's no format called “debat”. Did you mean debate?"),
+        ({"settings": "speed: 3"}, "There's no option called speed."),
+        ({"settings": "rules: none"}, "There's no option called rules."),
+        ({"settings": "goodbye-ends: perhaps"}, "goodbye-ends must be yes or no."),
+        ({"settings": "policy: pull\nmoderator: Grok"}, "Only a room with the policy"),
         ({"topic": "  "}, "The topic is empty."),
         ({"personas": "grok, hal"}, "There's no bot or persona called “hal”"),
     ],
@@ -397,20 +461,33 @@ async def test_a_form_with_a_fault_is_given_back_with_the_reason(filled: dict[st
     async with a_place() as place:
         await online(place)
         form = await a_form(place)
-        values = {"topic": TOPIC, "personas": "claude, grok", "turns": "", "rules": "Long rules.", "question": ""}
+        values = {"topic": TOPIC, "personas": "claude, grok", "settings": "", "rules": "Long rules.", "question": ""}
         told = await place.use("form room", id=form.id, **{**values, **filled})
         assert told.text.startswith(why)
         assert "Long rules." in told.file[1]
         assert place.channel.messages == {}
 
 
+async def test_a_form_takes_values_as_a_phone_writes_them():
+    async with a_place() as place:
+        await online(place)
+        form, orders = await a_form(place), place.coordinator("opened")
+        settings = "Format: Debate\nPOLICY: Round robin\nTheme: Would you rather\nPoll: True\nGoodbye ends: On"
+        filled = {"topic": TOPIC, "personas": "Claude (for) vs. @Grok (Con)", "settings": settings}
+        await place.use("form room", id=form.id, **filled, rules="", question="")
+        room = opened(orders)
+        assert (room.format, room.policy, room.theme) == ("debate", "round-robin", "would-you-rather")
+        assert (room.poll, room.goodbye_ends) == (True, True)
+        assert [(member.name, member.side) for member in room.members] == [("claude", "for"), ("grok", "against")]
+
+
 @pytest.mark.promise(271)
 async def test_a_forged_form_opens_nothing_in_another_channel_and_knows_no_other_policy():
     async with a_place() as place:
         await online(place)
-        values = {"topic": TOPIC, "personas": "claude, grok", "turns": "5", "rules": "", "question": ""}
+        values = {"topic": TOPIC, "personas": "claude, grok", "settings": "turns: 5", "rules": "", "question": ""}
         told = await place.use("form room", id=f"room:{ELSEWHERE}:7:chaos:-5:0:", **values)
-        assert "isn't one of the bots' channels" in told.text
+        assert "isn't a channel of the bots" in told.text
         orders = place.coordinator("opened")
         await place.use("form room", id=f"room:{LOUNGE}:7:chaos:-5:0:", **values)
         room = opened(orders)
@@ -492,3 +569,111 @@ async def test_a_policy_that_does_not_exist_is_answered_with_those_that_do():
         told = await place.use("room create", topic="Tea?", policy="moderatd")
         assert "Did you mean moderated?" in told
         assert "rounds" in told
+
+
+async def test_a_debate_has_the_sides_that_were_written_behind_the_names(personas):
+    async with a_place(personas) as place:
+        await online(place)
+        orders = place.coordinator("opened")
+        names = "Claude: against, ada the sceptic = Moderator; grok"
+        await place.use("room create", topic=TOPIC, personas=names, format="debate")
+        room = opened(orders)
+        assert [(member.name, member.side) for member in room.members] == [
+            ("ada", ""),
+            ("claude", "against"),
+            ("grok", "for"),
+        ]
+        assert (room.format, room.moderator, room.policy) == ("debate", "ada", "round-robin")
+        (message,) = place.channel.messages.values()
+        assert "Ada the Sceptic (moderator), Claude (against), and Grok (for) discuss this" in message
+        assert "**Format**: debate: opening statements (until turn 3), rebuttals (until turn 11)" in message
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "code"),
+    [
+        ("Claude: for, Grok: against", {}, "no_sides"),
+        ("Claude: moderator, Grok: moderator", {"format": "panel"}, "several_moderators"),
+        ("Claude: moderator, Grok", {"format": "panel", "moderator": "Grok"}, "several_moderators"),
+    ],
+)
+async def test_sides_that_a_room_cannot_have_are_refused(names, options, code):
+    async with a_place() as place:
+        await online(place)
+        assert await place.use("room create", topic=TOPIC, personas=names, **options) == TEXTS[code]
+        assert place.channel.messages == {}
+
+
+async def test_the_message_above_the_thread_names_the_rules():
+    async with a_place() as place:
+        await online(place)
+        place.coordinator("opened")
+        form = await a_form(place, format="panel")
+        rules = "At most *five* sentences.\nNo jargon. " + "x" * 600
+        await place.use("form room", id=form.id, topic=TOPIC, personas="claude, grok", settings="", rules=rules)
+        (message,) = place.channel.messages.values()
+        assert "**Rules**: At most \\*five\\* sentences. No jargon. xxx" in message
+        assert len(message) < 2000
+
+
+@pytest.mark.parametrize("moderator", [None, "Grok"])
+async def test_a_room_that_waits_for_people_says_so_above_its_thread(moderator):
+    async with a_place() as place:
+        await online(place)
+        place.coordinator("opened")
+        more = {"moderator": moderator} if moderator else {}
+        await place.use("room create", topic=TOPIC, personas="claude, grok", policy="moderated", **more)
+        (message,) = place.channel.messages.values()
+        assert ("the room waits until you name a member" in message) is (moderator is None)
+
+
+# the judge
+
+KEYS = {"GEMINI_API_KEY": "a-key", "OPENAI_API_KEY": "a-key"}
+
+
+@pytest.mark.parametrize(
+    ("judge", "options", "told"),
+    [
+        ("grok", {}, "Grok can't judge a debate that it takes part in"),
+        ("xai/grok-4.7", {}, "The judge would have the same model as Grok"),
+        ("nobody", {}, "The judge is a bot, a persona, or a model such as"),
+        ("mistral/x", {}, "“mistral/x” can't judge: ENDPOINT_MISTRAL_KEY isn't set"),
+    ],
+)
+async def test_a_judge_that_a_room_cannot_have_is_refused(judge: str, options: dict[str, str], told: str):
+    async with a_place(XAI_MODEL="grok-4.7", GROK_MODEL="xai/grok-4.7", XAI_API_KEY="a-key", **KEYS) as place:
+        await online(place)
+        answer = await place.use("room create", **{"topic": TOPIC, "personas": "claude, grok", **options}, judge=judge)
+        assert told in text_of(answer)
+        assert place.channel.messages == {}
+
+
+@pytest.mark.parametrize(("judge", "kept"), [("Google/gemini-3.8-flash", "google/gemini-3.8-flash"), ("", "")])
+async def test_a_room_keeps_its_judge(judge: str, kept: str):
+    async with a_place(**KEYS) as place:
+        await online(place)
+        orders = place.coordinator("opened")
+        await place.use("room create", topic=TOPIC, personas="claude, grok", judge=judge)
+        assert opened(orders).judge == kept
+
+
+# polls
+
+
+@pytest.mark.parametrize("kind", ["open", "panel", "interview"])
+async def test_a_room_without_sides_has_no_polls(kind: str):
+    async with a_place() as place:
+        await online(place)
+        answer = await place.use("room create", topic=TOPIC, personas="claude, grok", format=kind, poll=True)
+        assert text_of(answer) == TEXTS["poll_without_sides"]
+        assert place.channel.messages == {}
+
+
+@pytest.mark.parametrize("poll", [True, False])
+async def test_a_debate_keeps_that_people_are_asked(poll: bool):
+    async with a_place() as place:
+        await online(place)
+        orders = place.coordinator("opened")
+        await place.use("room create", topic=TOPIC, personas="claude, grok", format="debate", poll=poll)
+        assert opened(orders).poll is poll

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentic.actions.base import FIELD_CHARACTERS, Form
+from agentic.actions.base import FIELD_CHARACTERS, ActionRequest, Form
 from agentic.actions.personas import key_of
 from agentic.chat.service import Person
 from agentic.personas.identity import parse_identity
 from agentic.personas.store import versions_of
-from tests.support.slash_scene import BOB, ELSEWHERE, GUILD, Place, a_place, a_room
+from agentic.state.silence import ChannelRef
+from tests.support.slash_scene import BOB, ELSEWHERE, GUILD, LOUNGE, MANAGER, Place, a_place, a_room
 
 WRITTEN = {
     "name": "Ada: the Sceptic",
@@ -97,6 +99,22 @@ async def test_a_name_is_taken_once(tmp_path):
         await create(place)
         told = await create(place, name="ada the sceptic")
         assert "the name is too similar to Ada: the Sceptic" in told.text
+
+
+@pytest.mark.parametrize(
+    ("model", "level", "says_so"),
+    [
+        ("anthropic/claude-opus-5-5", "none", True),
+        ("anthropic/claude-opus-5-5", "high", False),
+        ("xai/grok-4", "high", True),
+        ("xai/grok-4.7", "high", False),
+    ],
+)
+async def test_the_answer_says_if_a_thinking_level_has_no_effect(tmp_path, model, level, says_so):
+    async with a_place(tmp_path) as place:
+        told = await create(place, model=model, further=f"thinking: {level}")
+        assert told.startswith(f"Saved Ada: the Sceptic. It uses {model}")
+        assert (f"doesn't have the thinking level “{level}”, so the level has no effect." in told) is says_so
 
 
 async def test_a_persona_without_a_key_is_kept_and_says_what_it_lacks(tmp_path):
@@ -204,3 +222,17 @@ async def test_in_several_servers_only_the_owner_changes_personas(tmp_path):
     async with a_place(tmp_path, GUILD_IDS=str(GUILD), OUTPUT_CHANNEL_ID=str(ELSEWHERE)) as place:
         for command in ("create", "edit", "delete"):
             assert "Only the bots' owner" in await place.use(f"agent {command}", name="ada")
+
+
+async def test_a_model_is_chosen_from_a_list_and_the_form_begins_with_what_was_chosen(tmp_path: Path):
+    async with a_place(tmp_path) as place:
+        typed = ActionRequest(id=1, name="agent create", who=MANAGER, place=ChannelRef(LOUNGE, guild_id=GUILD))
+        models = [choice.value for choice in await place.actions.complete(typed, "model", "")]
+        assert {name.partition("/")[0] for name in models} == {"anthropic", "xai"}, "the providers with a key"
+        (grok,) = [choice.value for choice in await place.actions.complete(typed, "model", "GROK")]
+        form = await place.use("agent create", model=grok, temperature=0.5, thinking="high", length=800)
+        assert form.title == "New persona"
+        texts = {field.id: field.text for field in form.fields}
+        assert (texts["model"], texts["further"]) == (grok, "temperature: 0.5\nthinking: high\nmax_output_tokens: 800")
+        for wrong in ({"temperature": 3.0}, {"length": 3}):
+            assert "must be a" in await place.use("agent create", **wrong)
