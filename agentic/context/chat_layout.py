@@ -14,6 +14,7 @@ from agentic.context.prompt import (
     automation_task,
     naming_line,
     perspective_line,
+    phase_part,
     summary_text,
     turn_of,
 )
@@ -36,6 +37,7 @@ MAX_TOPIC = 200  # characters; another model wrote it
 MAX_UNSEEN = 4  # names of files that can't be shown
 BEGINNING = 24  # characters of a message that is quoted in full above
 MUST_SPEAK = "You have to say something this turn."
+NO_ANSWERS = "The audience's latest remarks need no answer. Answer the members."
 SEARCH_FIRST = (
     "First search the web, once, with one query that covers your whole answer. Keep private details out of it. Then"
     " answer with what you found, and give the address of the best page."
@@ -96,7 +98,8 @@ def build_tail(context: PromptContext) -> str:
     parts = [now, _TASKS[task.trigger](context)]
     if chain := chain_part(task.chain, me.key, me.agents):
         parts.insert(0, chain)
-    parts += filter(None, (perspective_line(task.perspective), naming_line(context.talk.room, me.display_name)))
+    room = context.talk.room
+    parts += (phase_part(room), perspective_line(task.perspective), naming_line(room, me.display_name))
     if task.closing:
         picture = ", without a picture" if theme.always_draw and abilities.can_draw else ""
         parts.append(f"This is the conversation's last message. Wrap it up{picture}.")
@@ -110,6 +113,9 @@ def build_tail(context: PromptContext) -> str:
 def _start(context: PromptContext) -> str:
     topic, room, ideas = context.talk.topic, context.talk.room, context.task.topic_ideas
     if room is not None:
+        if room.format is not None:
+            greeting = "You open it, without greeting everyone or announcing that a conversation begins."
+            return f"{turn_of(room)} in this room. {greeting}{_must_answer(context)}"
         return (
             f"{turn_of(room)} in this room. You open it: say where you stand on the topic, so that the others want to"
             f" answer. Don't greet everyone or announce that a conversation begins.{_must_answer(context)}"
@@ -155,15 +161,19 @@ def _take_turn(context: PromptContext) -> str:
         text = " ".join(words(text_with_marks(newest)).split())
         text = text if len(text) <= BEGINNING else f"{text[:BEGINNING].rstrip()}…"
         who = speaker_label(newest.speaker, me.key, me.agents)
-        place += f" Newest: [msg:{newest.id}] {who}: {text or '(no text)'}"
-    return place
+        what = "The last member's message" if context.has_remarks else "Newest"
+        place += f" {what}: [msg:{newest.id}] {who}: {text or '(no text)'}"
+    return f"{place} {NO_ANSWERS}" if context.has_remarks else place
 
 
 def _must_answer(context: PromptContext) -> str:
-    """Quote the person's message that the turn must answer, on lines of its own; "" for none."""
-    target = context.task.target
+    """Quote the people's messages that the turn must answer, on lines of their own; "" for none."""
+    target, questions = context.task.target, context.task.questions
     if not context.task.must_answer:
         return ""
+    if questions:
+        quotes = "\n".join(_quote(entry, context) for entry in questions)
+        return f"\nPeople wait for answers to {len(questions)} messages. Answer each, by name:\n{quotes}\n{MUST_SPEAK}"
     quote = f":\n{_quote(target, context)}\n" if target is not None else ". "
     return f"\nA person has spoken. Answer what they said first, by name{quote}{MUST_SPEAK}"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -170,6 +170,11 @@ class Entry:
     def units(self) -> tuple[Entry, ...]:
         """The channel's messages behind this entry: its parts, or itself."""
         return self.parts or (self,)
+
+    def with_addresses(self, addresses: Mapping[int, str]) -> Entry:
+        """Return the message with other addresses for these files, by file id."""
+        files = (replace(file, url=addresses.get(file.id, file.url)) for file in self.attachments)
+        return replace(self, attachments=tuple(files))
 
 
 def units_of(entries: Iterable[Entry]) -> list[Entry]:

@@ -21,6 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from agentic.context.commands import CommandProblem, Config, History, is_for, parse_command
 from agentic.context.entries import Entry
+from agentic.llm.types import Thinking
 
 MAX_MESSAGES = 400  # of a context; the transcript keeps about as many
 MAX_STEP = 100  # messages by which a window grows when no threshold is set
@@ -30,6 +31,13 @@ SHOWN_KEY = 40  # characters of an unknown name that are repeated to its author
 def _listed(value: object) -> object:
     """Wrap a single value in a list; None is an empty one."""
     return () if value is None else (value,) if isinstance(value, str | int) else value
+
+
+def _role_ids(value: object) -> object:
+    """Split a text of role ids or mentions: "<@&5>, 6"."""
+    if isinstance(value, str):
+        return tuple(part.strip().removeprefix("<@&").removesuffix(">") for part in value.split(","))
+    return _listed(value)
 
 
 def _switch(value: object) -> object:
@@ -51,7 +59,7 @@ _Stops = Annotated[
     BeforeValidator(_listed),
     Field(max_length=16),
 ]
-_Roles = Annotated[tuple[Annotated[int, Field(gt=0, lt=2**63)], ...], BeforeValidator(_listed), Field(max_length=200)]
+_Roles = Annotated[tuple[Annotated[int, Field(gt=0, lt=2**63)], ...], BeforeValidator(_role_ids), Field(max_length=200)]
 
 
 class Options(BaseModel):
@@ -75,6 +83,7 @@ class Options(BaseModel):
     max_file_characters: int = Field(default=8_000, ge=0, le=100_000)
     history_roles: _Roles = ()
     config_roles: _Roles = ()
+    moderator_roles: _Roles = ()
     bot_mentions: _Switch = True
     max_bot_chain: int = Field(default=2, ge=0, le=20)
     answer_all: _Switch = False
@@ -91,6 +100,7 @@ class Options(BaseModel):
     recall: _Switch = False
     stream: _Switch = False
     temperature: float | None = Field(default=None, ge=0, le=2)
+    thinking: Thinking | None = None  # None: the model's usual level
     max_output_tokens: int = Field(default=4_000, ge=16, le=64_000)
     cache_ttl: Literal["5m", "1h"] = "5m"
     retries: int = Field(default=2, ge=0, le=10)
@@ -108,13 +118,16 @@ class Options(BaseModel):
 OWNERS_LIVE = frozenset({"always_search", "answer_all", "search_pictures", "message_log", "recall"})
 """Options that only the bots' owner may set while they run: they cost money, or store people's messages."""
 
-NOT_PINNABLE = frozenset({"model", "history_roles", "config_roles", "custom_fields"}) | OWNERS_LIVE
+OF_SERVERS = frozenset({"moderator_roles"})
+"""Options that apply to a whole server and all bots."""
+
+NOT_PINNABLE = frozenset({"model", "history_roles", "config_roles", "custom_fields"}) | OWNERS_LIVE | OF_SERVERS
 """These, permissions, and request addresses can only be set in files on the owner's machine."""
 
 PINNABLE = frozenset(Options.model_fields) - NOT_PINNABLE
 """Options that a pinned `.config` may set."""
 
-LIVE = PINNABLE | OWNERS_LIVE
+LIVE = PINNABLE | OWNERS_LIVE | OF_SERVERS
 """Options that `/config set` may set. As in pins, `tools` can only be removed."""
 
 _WANTED = {
@@ -123,6 +136,7 @@ _WANTED = {
     "model": "provider/model, or a list of these",
     "history_roles": "ids of roles",
     "config_roles": "ids of roles",
+    "moderator_roles": "roles, separated by commas",
     "stop": "at most 16 texts, of at most 100 characters each",
     "tools": "names of tools, with * for any letters",
     "custom_fields": "a map of fields and their values",
@@ -143,7 +157,7 @@ def read_options(
         if not isinstance(key, str) or key not in Options.model_fields:
             text = " ".join(str(key).split())[:SHOWN_KEY]
             near = difflib.get_close_matches(text, Options.model_fields, n=1)
-            problems.append(f"{text}: there is no such option" + (f"; did you mean {near[0]}?" if near else ""))
+            problems.append(f"{text}: unknown option" + (f"; did you mean {near[0]}?" if near else ""))
         elif allowed is not None and key not in allowed:
             problems.append(f"{key}: can't be set here")
         else:

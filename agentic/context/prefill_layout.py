@@ -34,12 +34,14 @@ _RISKY = re.compile(  # a label, with or without a space after it, but no addres
     rf"[\s\\]*+(?:\[|[^\s{_COLONS}][^{_COLONS}]{{0,47}}[{_COLONS}](?=\s|\Z)"
     rf"|(?=[^{_COLONS}]*[^\W\d])[^\s{_COLONS}][^{_COLONS}]{{0,47}}[{_COLONS}](?!//))"
 )
+_BEGINS = re.compile(r"[\w\"“«*_]")
 _NOT_IN_LABELS = re.compile(rf"[{_COLONS}\s\\\[\]]+")
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillLayout:
-    """The parts of a Prompt. `others`: labels that end a completion. `own`: the agent's label."""
+    """The parts of a Prompt. `others`: labels that end a completion. `own`: the agent's label. `opener`: its message's
+    first words, at the end of `prefill`."""
 
     system: str
     history: tuple[Message, ...]
@@ -47,6 +49,7 @@ class PrefillLayout:
     stops: tuple[str, ...]
     own: str
     others: tuple[str, ...]
+    opener: str = ""
 
 
 def build_prefill(
@@ -70,9 +73,12 @@ def build_prefill(
     elif isinstance(last, Entry) and last.speaker.agent == me.key and (tail or not parts[-1].pictures):
         begins, tail = "", tail or parts.pop().text
     between = GAP if begins and (parts or tail) else ""
-    others, length = labels(context.window.entries, me), f"Length of a message: {context.place.theme.length}."
+    others, room = labels(context.window.entries, me), context.talk.room
+    length = f"{GAP}Length of a message: {context.place.theme.length}."
+    if room is not None and room.format is not None:  # the phase sets it
+        length = ""
     return PrefillLayout(
-        system=SYSTEM if bare else f"{SYSTEM}{GAP}{build_persona(context)}{GAP}{length}{memory_part(context)}",
+        system=SYSTEM if bare else f"{SYSTEM}{GAP}{build_persona(context)}{length}{memory_part(context)}",
         history=(Message("user", OPENING), *parts),
         prefill=f"{tail}{between}{begins}",
         stops=tuple(f"\n{name}:" for name in others[:stop_names]),
@@ -147,17 +153,23 @@ def unescaped(text: str) -> str:
     return "\n".join((first, *(line[1:] if line.startswith("\\") and _RISKY.match(line) else line for line in lines)))
 
 
-def cut_at_other_speaker(completion: str, names: Iterable[str]) -> str:
-    """Cut the completion before it continues as another speaker, and strip it."""
+def cut_at_other_speaker(completion: str, names: Iterable[str], *, in_line: bool = False) -> str:
+    """Cut the completion before it continues as another speaker, and strip it. `in_line`: a label after a
+    sentence, on the same line, ends it, too: small models write so."""
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name)
     if known:
-        head = re.search(rf"(?:\A|\n)[ \t*_]{{0,4}}(?:{known})[*_]{{0,3}}[ \t]?[{_COLONS}]", completion)
+        before = r"\A|\n|(?<=[.!?…\"”])[ ]" if in_line else r"\A|\n"
+        head = re.search(rf"(?:{before})[ \t*_]{{0,4}}(?:{known})[*_]{{0,3}}[ \t]?[{_COLONS}]", completion)
         completion = completion[: head.start()] if head else completion
     return completion.strip()
 
 
-def read_completion(completion: str, transcript: PrefillLayout) -> str:
-    """Return the text to post, or "" if there is none, without repeated labels of the agent itself."""
-    text = cut_at_other_speaker(completion, transcript.others)
+def read_completion(completion: str, transcript: PrefillLayout, *, in_line: bool = False) -> str:
+    """Return the text to post, or "" if there is none, without repeated labels of the agent itself. `in_line` is as for
+    cut_at_other_speaker."""
+    # Some servers begin a new message instead of continuing the opener.
+    if transcript.opener and completion.strip() and not _BEGINS.match(completion):
+        completion = transcript.opener + completion
+    text = cut_at_other_speaker(completion, transcript.others, in_line=in_line)
     own = rf"(?:\A|(?<!\n)\n++)[ \t]*{re.escape(transcript.own)}[{_COLONS}][ \t]*"
     return unescaped(re.sub(own, lambda found: "\n" if found.start() else "", text)).strip()

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from agentic.context.blocks import Line, Note, ToolLine
 from agentic.context.entries import Entry, Reaction, Speaker, one_line, poses, reads_as_label, words
+from agentic.text import newest_that_fit
 
 INDENT = "  "
 QUOTE = f"\n{INDENT}| "
@@ -184,16 +185,14 @@ def chain_part(chain: ReplyChain, me: str, agents: Iterable[str] = ()) -> str:
     )
     known = tuple(agents)
     summary = [f"{INDENT}[summary] {_indented(chain.summary[:SUMMARY_CHARACTERS])}"] if chain.summary else []
-    left = MAX_CHAIN - sum(map(len, summary))
-    lines: list[str] = []
-    for entry in reversed(chain.entries):
+
+    def render(entry: Entry) -> str:
         said = _indented(entry.text.strip()[:MESSAGE_CHARACTERS], own_notes=entry.speaker.kind == "agent")
         body = " ".join(filter(None, (said, *content_marks(entry)))) or "(no text)"
-        line = f"{INDENT}[msg:{entry.id}] {speaker_label(entry.speaker, me, known)}: {body}"
-        if (left := left - len(line) - 1) < 0:
-            break
-        lines.append(line)
-    return "\n".join((head, *summary, *reversed(lines)))
+        return f"{INDENT}[msg:{entry.id}] {speaker_label(entry.speaker, me, known)}: {body}"
+
+    lines = newest_that_fit(map(render, reversed(chain.entries)), MAX_CHAIN - sum(map(len, summary)), apart=1)
+    return "\n".join((head, *summary, *lines))
 
 
 def chain_sentence(chain: ReplyChain, me: str, agents: Iterable[str] = ()) -> str:

@@ -45,6 +45,7 @@ from agentic.context.history import holder_of, join
 from agentic.context.options import Options
 
 GROWTH = 4  # a context grows by this part of its characters before it is cut back to them
+WINDOW_KINDS = ("recent", "conversation", "room")
 LABEL = 40  # characters of id, time and name, about
 BACKDROP = 15  # messages from before a conversation that all of its rounds see
 MAX_WINDOWS = 1000  # remembered; one channel has two at most
@@ -131,7 +132,7 @@ class _Laid:
 
 
 class WindowMemory:
-    """The windows of one agent, by channel and kind ("recent", "conversation")."""
+    """The windows of one agent, by channel and kind (of WINDOW_KINDS)."""
 
     def __init__(self) -> None:
         self._windows: LRUCache[tuple[int, str], _Laid] = LRUCache(MAX_WINDOWS)

@@ -150,6 +150,22 @@ class TemperatureRefused(FeatureRefused):  # or only the default is accepted
     kind, feature = "the model doesn't support a temperature", "temperature"
 
 
+class ThinkingRefused(FeatureRefused):
+    kind, feature = "the model doesn't support this thinking level", "thinking"
+
+
+class MaxTokensRefused(FeatureRefused):  # models of OpenAI that reason, behind Azure and gateways
+    kind, feature = "the model calls its limit max_completion_tokens", "max_tokens"
+
+
+class StopsRefused(FeatureRefused):
+    kind, feature = "the model doesn't support stop sequences", "max_stops"
+
+
+class StreamUsageRefused(FeatureRefused):
+    kind, feature = "the server doesn't support stream_options", "stream_usage"
+
+
 class Refused(Final):  # by the model or its filter
     kind = "the model declined to answer"
 
@@ -198,7 +214,8 @@ _LACKS = (
 _LACKING = (
     r"(?:(?:not|n't|cannot|no endpoints(?: found)? that) (?:support(?:s|ed|ing)?|use)|unsupported"
     r"|does not (?:allow|accept)|(?:not|n't) (?:capable of|compatible with)"
-    r"|unrecognized request arguments? supplied|unknown name)"
+    r"|unrecognized request arguments? supplied|unknown (?:name|field|parameter)"
+    r"|argument not supported on this model|extra inputs are not permitted, field)"
 )
 _TOOLS = (
     r"(?:tools|tool (?:use|calls?|calling)(?: with function calling)?|tool_(?:use|calls?|calling)|tool_?config"
@@ -242,10 +259,20 @@ _NO_TEMPERATURE = re.compile(
     + r"|temperature\W+does not support|temperature(?: and top_p)?\W+(?:is|are) (?:deprecated|not)"
     r"|invalid temperature: only 1 is allowed"
 )
+_NO_THINKING = _refusal_of(
+    r"(?:reasoning(?:[._ ]?effort)?|effort|(?:adaptive |disabled )?thinking(?:[._ ]?(?:type|level|config))?)"
+)
+_WANTS_COMPLETION_TOKENS = re.compile(r"\buse [`'\"]?max_completion_tokens")
+_NO_STOPS = _refusal_of(r"stop(?:[_ ]?sequences?)?")
+_NO_STREAM_USAGE = _refusal_of(r"(?:stream_options(?:\.include_usage)?|include_usage)")
 _FEATURES = (
     (ToolsRefused, ("tools", "functions"), _NO_TOOLS),
     (SchemaRefused, ("response_format", "text.format", "response_schema", "output_config"), _NO_SCHEMA),
     (TemperatureRefused, ("temperature",), _NO_TEMPERATURE),
+    (ThinkingRefused, ("reasoning.effort", "reasoning_effort", "output_config.effort", "thinking"), _NO_THINKING),
+    (MaxTokensRefused, (), _WANTS_COMPLETION_TOKENS),
+    (StopsRefused, ("stop",), _NO_STOPS),
+    (StreamUsageRefused, ("stream_options", "stream_options.include_usage"), _NO_STREAM_USAGE),
 )
 _FEATURE_STATUSES = (400, 404, 405, 422, 500, 501)
 _UNSUPPORTED = {"unsupported_parameter", "unsupported_value", "extra_forbidden"}

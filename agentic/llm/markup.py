@@ -2,6 +2,7 @@
 
     strip_reasoning   for a model's raw answer, before its form is parsed: removes only reasoning, and nothing inside a
                       JSON object
+    split_reasoning   the same, and returns the reasoning, too
     strip_markup      for text that people read: removes everything in the tables below
 
 The tables are collected from the chat templates of open models and from the parsers of vLLM and SGLang. To support
@@ -45,7 +46,7 @@ _CALL_TAGS = (
 )
 # Tags of the answer itself, behind reasoning.
 _ANSWER_TAGS = r"(?:final_)?answer|response|output|solution"
-# Formats that are no tags: opening and closing mark. A closing mark of None: everything up to the end.
+# Formats that aren't tags: opening and closing mark. A closing mark of None: everything up to the end.
 _REASONING_PAIRS: tuple[tuple[str, str], ...] = (
     (r"\[(?:thinking|thought|reasoning|think)\]", r"\[/(?:thinking|thought|reasoning|think)\]"),  # Mistral, Magistral
     (r"◁think▷", r"◁/think▷"),  # Kimi
@@ -298,6 +299,16 @@ def strip_reasoning(text: str, *, growing: bool = False) -> str:
     scanner = _Scanner(text, growing=growing, removes=_REASONING, in_forms=False)
     answer = scanner.run()
     return answer.strip() if scanner.changes else text
+
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """Return an answer without the reasoning around it, and the reasoning without its tags. If reasoning is in
+    the middle of the answer, the whole text is returned as reasoning."""
+    answer = strip_reasoning(text)
+    if answer == text:
+        return text, ""
+    before, _, after = text.rpartition(answer) if answer else ("", "", text)
+    return answer, _REASONING_MARK.sub("", before + after).strip()
 
 
 def strip_markup(text: str, *, growing: bool = False, known: KnownSources = NOTHING_KNOWN) -> str:

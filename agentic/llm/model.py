@@ -165,26 +165,30 @@ class ProviderModel:
         return await self._accepted(prompt, history, ends)
 
     async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
-        """Ask with structured output, tools, and temperature. If the server rejects one of them, ask without it from
-        then on."""
+        """Ask with structured output, tools, and everything else that servers may reject (FeatureRefused). If this one
+        rejects something, ask without it from then on."""
         profile = self.profile
         tools = prompt.tools if profile.tools else ()
         search = prompt.search and bool(profile.search) and (profile.tools_with_search or not tools)
         temperature = prompt.temperature if profile.temperature else None
+        thinking = prompt.thinking if prompt.thinking in profile.thinking and prompt.prefill is None else None
         fitted = prompt
-        if (tools, search, temperature) != (prompt.tools, prompt.search, prompt.temperature):
-            fitted = replace(prompt, tools=tools, search=search, temperature=temperature)
+        if (tools, search, temperature, thinking) != (prompt.tools, prompt.search, prompt.temperature, prompt.thinking):
+            fitted = replace(prompt, tools=tools, search=search, temperature=temperature, thinking=thinking)
         if not tools:
             fitted = rounds_in_words(fitted)
         has_schema = schema_for(fitted, profile) is not None
         try:
             return await self._complete(fitted, history, ends - time.monotonic())
         except errors.FeatureRefused as error:
-            asked = {"tools": bool(fitted.tools), "schema": has_schema, "temperature": fitted.temperature is not None}
+            asked = {"tools": bool(fitted.tools), "schema": has_schema}
+            asked |= {"temperature": temperature is not None, "thinking": thinking is not None}
+            asked |= {"max_tokens": profile.max_tokens, "max_stops": bool(profile.max_stops and prompt.stop)}
+            asked |= {"stream_usage": profile.stream_usage and prompt.on_text is not None}
             if not asked[error.feature]:
                 raise
             log.warning("%s: %s; asking without it from now on", self.name, error.kind)
-            lacking: dict[str, Any] = {error.feature: False}
+            lacking: dict[str, Any] = {error.feature: type(getattr(profile, error.feature))()}  # False, 0, or {}
             self.profile = replace(self.profile, **lacking)
             return await self._shaped(prompt, history, ends)
         except errors.BadRequest as error:

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
+from agentic.llm.types import Thinking
+
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 # How an address takes a prefilled answer:
@@ -38,8 +40,11 @@ class Profile:
     all_required: bool = False
     unknown_keywords: frozenset[str] = frozenset({"$schema", "default", "title", "minLength", "maxLength"})
     effort: str | None = None  # of reasoning, or a thinking level; None to leave it out
+    thinking: Mapping[Thinking, str] = field(default_factory=dict)  # the levels that can be chosen → its word for them
     temperature: bool = True
     max_stops: int = 0  # stop sequences in a request
+    max_tokens: bool = True  # in Chat Completions; otherwise the limit is called max_completion_tokens
+    stream_usage: bool = True  # it takes `stream_options`
 
     # Messages
     alternate: bool = False  # roles must

@@ -28,6 +28,7 @@ from typing import Any
 
 from agentic.llm.errors import PrefillRefused
 from agentic.llm.profiles import ApiKey, Endpoint, Profile
+from agentic.llm.types import Thinking
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,9 @@ _ROUTED_CLAUDE = ("anthropic/claude-3", *(f"anthropic/{name[:-2]}.{name[-1]}" fo
 # https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html
 _CLAUDE_STOPS = 8191
 
+_LEVELS: Mapping[Thinking, str] = {"low": "low", "medium": "medium", "high": "high"}
+_LEVELS_OR_NONE: Mapping[Thinking, str] = {"none": "none", **_LEVELS}
+
 # With `store: false` reasoning comes encrypted, to be sent back: https://platform.openai.com/docs/guides/reasoning
 _SEALED_REASONING: Mapping[str, Any] = {"tool_extra": {"include": ["reasoning.encrypted_content"]}}
 
@@ -109,13 +113,15 @@ _CLAUDE_RULES = (
         # has more than 20 pictures.
         picture_pixels=1568,
         search={"type": "web_search_20260318", "name": "web_search", "max_uses": 3, "allowed_callers": ["direct"]},
+        thinking=_LEVELS_OR_NONE,
     ),
+    _rule("claude-opus-5-5", "claude-fable", thinking=_LEVELS),  # they refuse disabled thinking
     _rule(
         *(*_OLD_CLAUDE, "claude-haiku-4", "claude-sonnet-4-5", "claude-opus-4-1", "claude-opus-4-5"),
         search={"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
     ),
     _rule(*_OLD_CLAUDE, schema=False),
-    _rule(*_OLD_CLAUDE, *_CLAUDE_4_5, prefill=True),
+    _rule(*_OLD_CLAUDE, *_CLAUDE_4_5, prefill=True, thinking={}),  # theirs has a budget in tokens
 )
 _COMPATIBLE_RULES = (
     _rule(
@@ -131,6 +137,7 @@ _COMPATIBLE_RULES = (
         max_pictures=10,
     ),
     _rule(*_ROUTED_OTHERS, "gpt-4", "gpt-5", "gpt-6", "grok-", "gemini-", "claude-", prefill=False),
+    _rule("gpt-oss", "openai/gpt-oss", "openai/gpt-5", "openai/gpt-6", "openai/o", thinking=_LEVELS),
     _rule("x-ai/", "xai/", "grok-", escapes_arguments=True),
     _rule("anthropic/", prefill=False, cache_marks=4),
     _rule(*_ROUTED_CLAUDE, prefill=True),
@@ -170,11 +177,19 @@ PROVIDERS: Mapping[str, Provider] = {
                     search={"type": "web_search"},
                     search_extra={"max_tool_calls": 3},
                     image={"size": "1024x1024", "quality": "medium", "output_format": "jpeg"},
+                    sees=frozenset({"image/png", "image/jpeg", "image/webp"}),  # an animated GIF is refused
                     # Fitted into a square of 2,048 pixels: https://platform.openai.com/docs/guides/images-vision
                     max_pictures=500,
                 ),
                 # A model that reasons takes no temperature. The Responses API has no stop sequences.
-                _rule("gpt-5", "gpt-6", "o1", "o3", "o4", effort="low", temperature=False, **_SEALED_REASONING),
+                _rule(
+                    *("gpt-5", "gpt-6", "o1", "o3", "o4"),
+                    effort="low",
+                    thinking=_LEVELS,
+                    temperature=False,
+                    **_SEALED_REASONING,
+                ),
+                _rule("gpt-5.", "gpt-6", thinking=_LEVELS_OR_NONE),
                 # Explicit breakpoints exist from gpt-5.6 on; a request writes up to four of them.
                 _rule("gpt-5.6", "gpt-5.7", "gpt-5.8", "gpt-5.9", "gpt-6", cache_marks=4),
             ),
@@ -233,6 +248,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 _rule(
                     *("gemini-3", "gemini-4"),
                     effort="LOW",
+                    thinking={"low": "LOW", "medium": "MEDIUM", "high": "HIGH"},
                     tool_and_search_extra={"toolConfig": {"includeServerSideToolInvocations": True}},
                     foreign_signature="skip_thought_signature_validator",
                 ),
@@ -270,6 +286,9 @@ PROVIDERS: Mapping[str, Provider] = {
                     image={"response_format": "b64_json"},  # size and quality are refused
                     sees=frozenset({"image/png", "image/jpeg"}),
                 ),
+                # Older models refuse an effort: https://docs.x.ai/developers/model-capabilities/text/reasoning
+                _rule(*(f"grok-4.{n}" for n in range(3, 10)), "grok-5", "grok-latest", thinking=_LEVELS),
+                _rule("grok-4.3", thinking=_LEVELS_OR_NONE),  # later ones always reason
             ),
         ),
         Provider(
@@ -380,7 +399,7 @@ def profile_at(endpoint: Endpoint, model: str) -> Profile:
     profile = profile_of(endpoint.name, model)
     if endpoint.prefill in ("", "completions"):  # plain completions continue any text
         profile = replace(profile, prefill=bool(endpoint.prefill))
-    return replace(profile, **endpoint.profile)
+    return replace(profile, stream_usage=endpoint.stream_usage, **endpoint.profile)
 
 
 class PrefillMemory:

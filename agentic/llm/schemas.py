@@ -25,6 +25,12 @@ _IN_WORDS = (
 Schema = Mapping[str, Any]
 
 
+def closed_object(properties: Schema) -> dict[str, Any]:
+    """Return the schema of an object with all of these properties and no others, as OpenAI's structured outputs need
+    it. Other providers accept that."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
 def json_object(body: bytes | str) -> Mapping[str, Any]:
     """Parse the JSON object in a response's body. Raises BadAnswer if it is not one.
 

@@ -165,6 +165,11 @@ def unique_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
     return tuple(found.values())
 
 
+def join_thoughts(texts: Iterable[str]) -> str:
+    """Return the parts of a reasoning as one text."""
+    return "\n\n".join(filter(None, map(str.strip, texts)))
+
+
 def function_of(tool: Tool, profile: Profile, parameters: str = "parameters") -> dict[str, Any]:
     """Return a tool in the provider's form, with the schema in the field `parameters`: one plain object at the top,
     without keywords that the model rejects."""
@@ -304,7 +309,7 @@ def own_round(
 
 
 def calls_with_results(step: ToolRound, place: int, *, own: bool) -> list[tuple[ToolCall, ToolResult]]:
-    """Pair each call of the round at `place` with its result, by id. Providers require a result for every call."""
+    """Pair each call of the round at `place` with its result, by id. Providers require a result for each call."""
     results = list(step.results)
     pairs = []
     for number, call in enumerate(step.calls):
@@ -349,6 +354,11 @@ def visible_result(result: ToolResult, profile: Profile) -> tuple[str, list[Pict
         return result.text, seen
     line = f"[{missing} picture{'s' if missing > 1 else ''} came with this and cannot be shown here]"
     return f"{result.text}\n{line}".lstrip("\n"), seen
+
+
+def effort_of(prompt: Prompt, profile: Profile) -> str | None:
+    """Return the model's word for how long to think; None to leave it out."""
+    return profile.effort if prompt.thinking is None else profile.thinking[prompt.thinking]
 
 
 def sampling_of(prompt: Prompt, profile: Profile, stop: str = "stop") -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 Role = Literal["user", "assistant"]
 StopReason = Literal["stop", "length", "refusal", "other"]
 CacheTtl = Literal["5m", "1h"]
+Thinking = Literal["none", "low", "medium", "high"]
 # At a busy model server at home: "person" goes first, "yield" may be interrupted for it (server_queue.py).
 Priority = Literal["person", "usual", "yield"]
 
@@ -98,6 +99,7 @@ class Prompt:
     stop: tuple[str, ...] = ()  # sequences that end the answer
     prefill: str | None = None  # the beginning of the model's own answer, the last thing it reads; `text` is then empty
     temperature: float | None = None
+    thinking: Thinking | None = None  # None, or a level that the model doesn't have: its profile's
     retries: int | None = None  # of a failed call; None for the model's own policy
     priority: Priority = "usual"
     # Go into the request unchanged, at OpenAI-compatible addresses; they come from the owner's configuration only.
@@ -174,8 +176,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A finished completion. `text` never contains reasoning, and may be empty if there are `tool_calls`. `echo`: see
-    ToolRound. `labels`: a stand-in's additions to the prompt's labels, so that the same call gives the same answer."""
+    """A finished completion. `text` never contains reasoning, and may be empty if there are `tool_calls`. `reasoning`
+    is what the provider returned of it, for the record only. `echo`: see ToolRound. `labels`: a stand-in's additions to
+    the prompt's labels, so that the same call gives the same answer."""
 
     text: str
     usage: Usage = Usage()
@@ -184,6 +187,7 @@ class Reply:
     stop: StopReason = "stop"
     sources: tuple[Source, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = field(default="", repr=False)
     echo: object = field(default=None, repr=False, compare=False)
     labels: Mapping[str, str] = field(default_factory=dict)
 

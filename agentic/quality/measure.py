@@ -5,7 +5,7 @@ A turn is good if its post has none of these faults:
     off topic       few words of the subject or of the last messages, and (with an embedding model) another meaning
     repeats         whole stretches of an earlier message, of the prompt, or of itself
     form or label   remains of the form, a name or role before the words, an introduction such as "Here's my reply:"
-    wrong speaker   speaks as another bot, or addresses itself
+    wrong speaker   speaks as another bot, or to or about itself
     incomplete      ends in the middle of a sentence, is nearly empty, or is far too long
     language        another language than the conversation
 
@@ -21,7 +21,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_coordinator.text_signals import content_words, in_common
+from agentic.language import language_of
+from agentic.subject import RECENT, is_about
 from agentic.text import tokens
 from agentic.turn.cleaning import begins_a_form
 
@@ -36,8 +37,6 @@ MAX_OWN_REPEATS = 0.25  # grams that may occur again in the post itself
 MIN_WORDS = 4
 MAX_WORDS = 300
 MIN_MEANING = 0.45  # cosine of a post and its subject that counts as on topic without a shared word
-RECENT = 3  # messages that a post may take up instead of the subject
-MIN_FOR_LANGUAGE = 8  # words
 
 _ROLES = r"assistant|user|system|model|human|ai|bot|answer|response|reply|message|text|topic|output|post|speaker|me|you"
 _LABEL = r"(?im)^[ \t>*_#\[(-]*(?:{names})(?: \(you\))?[\])]?[*_]*[ \t]?[:：][*_]*(?=\s|\w|\Z)"
@@ -51,22 +50,6 @@ _PLACEHOLDER = re.compile(r"(?i)\A\W*(?:\w+ or null|null|none|your message|messa
 _QUOTED = re.compile(r"(?m)^>.*$")
 _ENDED = re.compile(r"[.!?…。！？؟।][\"'”’»)\]*_~`\s]*\Z|```\s*\Z|https?://\S+\s*\Z")
 _CUT = re.compile(r"(?:\w|,|;|:)\s*(?:…|\.\.\.)\Z")  # "and so the…", as the program ends what the limit cut
-
-_COMMON_WORDS = """
-    about above across actually after again against agree almost along already also although always among another
-    anyone anything around because become been before begin being believe best better between both bring came cannot
-    case certain come could course different does doing done down each early either else enough even ever every everyone
-    everything example exactly fact find first from gets give given goes going good great have having hear here idea
-    important indeed instead into itself just keep kind know last later least less like likely little long look made
-    main make makes making many matter maybe mean means might more most much must myself need needs never next nobody
-    nothing often once only other others over part people perhaps place point possible probably question quite rather
-    real really reason right said same says seem seems seen several shall should show simply since some someone
-    something sometimes still such sure take takes talk tell than that their them then there these they thing things
-    think this those though thought through today together told true truly under until upon used using usually very want
-    well were what when where whether which while whole whom whose will with within without word words work would wrong
-    your yours you're that's it's don't claude chatgpt gemini grok"""
-COMMON = frozenset(_COMMON_WORDS.split())
-"""Words that two texts may share without a common subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,16 +84,10 @@ def faults_of(post: Post) -> tuple[Fault, ...]:
 
 
 def is_on_topic(post: Post) -> bool:
-    """Whether the post shares a word with its topic, or two with the last messages, or is near them in meaning."""
+    """Whether the post is about its topic or the last messages by its words, or near them in meaning."""
     if post.meaning is not None and post.meaning >= MIN_MEANING:
         return True
-    said = content_words(post.text) - COMMON
-    if in_common(content_words(post.topic) - COMMON, said):
-        return True
-    recent = {word for text in post.earlier[-RECENT:] for word in content_words(text)} - COMMON
-    if not recent and not post.topic:
-        return True
-    return len(in_common(recent, said)) >= 2
+    return is_about(post.text, post.topic, post.earlier)
 
 
 # -- repeats -----------------------------------------------------------------------------------------------------------
@@ -165,10 +142,10 @@ def has_form(post: Post) -> bool:
 
 
 def speaks_as_other(post: Post) -> bool:
-    """Whether it has another one's label, claims another one's name, or addresses its own speaker."""
-    if _has_label(post.text, post.others):
-        return True
+    """Whether it has another one's label, claims another one's name, or talks to or about its own speaker."""
     others, own = _either(post.others), re.escape(post.speaker)
+    if _has_label(post.text, post.others) or re.search(rf"[.!?…\"”] (?:{others}): ", post.text):
+        return True
     claims = (
         rf"(?i)\b(?:I am|I['’]m|my name is|this is|speaking as)\s+(?:{others})\b(?!['’])(?=\W*(?:here|and|,|\.|!|$))"
     )
@@ -177,7 +154,9 @@ def speaks_as_other(post: Post) -> bool:
     if post.others and re.search(rf"(?i)\A\W*(?:as )?(?:{others}) here\b|\A\W*as (?:{others}), I\b", post.text):
         return True
     addresses = rf"(?i)\A\W*@?{own}\s*,|[,\s]@{own}\b|\b(?:agree with|thanks|thank you|hi|hello|hey),?\s+{own}\b"
-    return re.search(addresses, post.text) is not None
+    verbs = r"is|was|has|would|will|can|should|must|did|[a-z]+s"
+    about_itself = rf"(?<!I am )(?<!I['’]m )\b{own}(?:['’]s\s+[a-z]|\s+(?:{verbs})\b)"
+    return any(re.search(pattern, post.text) for pattern in (addresses, about_itself))
 
 
 def _has_label(text: str, names: Collection[str]) -> bool:
@@ -203,44 +182,9 @@ def is_complete(text: str) -> bool:
 
 # -- language ----------------------------------------------------------------------------------------------------------
 
-_SMALL_WORDS = {
-    "en": "the and is are of to in that it with for you this but not what have was they be on my we can so if there",
-    "de": "der die das und ist nicht ein eine ich zu den mit auf für sich auch es dem von wir aber wenn sind wie",
-    "fr": "le la les et est pas une un des que pour dans qui ce il sur avec nous mais plus vous sont au du je",
-    "es": "el la los que y es no un una para con por las del se lo pero como más sus al está son me",
-    "it": "il che di è non un una per con sono gli del la ma come più questo anche della si mi nel",
-    "pt": "o que e não um uma para com os do da em por mais se na as é mas como no são meu",
-    "nl": "de het een en is niet dat van in op te met voor zijn maar ook aan als er wij naar",
-}
-_LANGUAGES = {language: frozenset(words.split()) for language, words in _SMALL_WORDS.items()}
-_MIN_SMALL = 0.12  # share of small words from which on a text is certainly of that language
-_SCRIPTS = (
-    ("cjk", re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")),
-    ("cyrillic", re.compile("[\u0400-\u04ff]")),
-    ("arabic", re.compile("[\u0600-\u06ff]")),
-    ("thai", re.compile("[\u0e00-\u0e7f]")),
-    ("devanagari", re.compile("[\u0900-\u097f]")),
-)
-_MAX_SCRIPT = 0.15  # share of a script's letters that a text in another script may have
-
 
 def is_in_another_language(post: Post) -> bool:
     """Whether the post is certainly in another language than its subject and the messages before it."""
     place = " ".join((post.topic, *post.earlier[-RECENT:]))
     own, theirs = language_of(post.text), language_of(place)
     return own is not None and theirs is not None and own != theirs
-
-
-def language_of(text: str) -> str | None:
-    """Return the language, or for other scripts than Latin the script; None if that isn't certain."""
-    letters = sum(map(str.isalpha, text))
-    for script, pattern in _SCRIPTS:
-        if letters and len(pattern.findall(text)) / letters > _MAX_SCRIPT:
-            return script
-    words = tokens(text)
-    if len(words) < MIN_FOR_LANGUAGE:
-        return None
-    shares = {language: sum(word in small for word in words) for language, small in _LANGUAGES.items()}
-    best, second = sorted(shares, key=lambda language: -shares[language])[:2]
-    is_certain = shares[best] >= _MIN_SMALL * len(words) and shares[best] > shares[second]
-    return best if is_certain else None

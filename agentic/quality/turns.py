@@ -28,7 +28,7 @@ from agentic.local.discord import messages
 from agentic.local.discord.channels import add_channel
 from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import DEFAULT, REPLY, Channel
-from agentic.local.mode import DEBATERS, SEATS
+from agentic.local.mode import choose_debaters
 from agentic.local.settings import LOCAL, PERSON, Pace, local_coordinator, local_settings, local_world
 from agentic.personas.files import PERSONA_FILES
 from agentic.quality.measure import Fault, Post, faults_of
@@ -40,6 +40,7 @@ from agentic.runtime.runtime import running
 from agentic.runtime.services import ProcessConfig, WebAccess, embedder_of
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.bus import AgentAbsent, AgentTimedOut
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.messages import Instruction
 
 TOPICS = (
@@ -222,10 +223,8 @@ class _Scene:
 
     async def hold_room(self, count: int) -> None:
         """Let personas debate in a room for `count` turns."""
-        roster, before, total = self._runtime.services.agents.roster, len(self.taken), len(self.taken) + count
-        personas = [entry.key for entry in roster.personas if entry.why_not is None]
-        known = [name for name in DEBATERS if name in personas]
-        members = [*known, *(name for name in personas if name not in known), *self.settings.agents][:SEATS]
+        before, total = len(self.taken), len(self.taken) + count
+        members = choose_debaters(self._runtime.services.agents)
         options: dict[str, str | int] = {"topic": ROOM_TOPIC, "personas": ", ".join(members), "turns": max(count, 2)}
         ended = asyncio.Event()
 
@@ -300,7 +299,10 @@ class _Scene:
     async def _note(self, total: int | None = None) -> None:
         """Note the turns that have ended since."""
         records = self._runtime.services.state.turns.records
-        found = [record for name in self._names for record in await records.last(name, count=100)]
+        try:
+            found = [record for name in self._names for record in await records.last(name, count=100)]
+        except StateUnavailable:  # a busy machine; the next look finds them
+            return
         for record in sorted(found, key=lambda each: each.at):
             if record.kind == "instruction" and record.id not in self._noted and len(self.taken) != total:
                 self._noted.add(record.id)
@@ -348,8 +350,6 @@ async def _judged(side: Side, settings: Settings, turns: Iterable[Turn]) -> list
                 if turn.text:
                     instructions = f"{words[-1].system}\n{words[-1].text}" if words else ""
                     earlier = [text for _, text in turn.earlier]
-                    if words and words[-1].prefill is not None:
-                        instructions = ""  # the prompt is the transcript
                     post = Post(
                         speaker=turn.speaker,
                         text=turn.text,

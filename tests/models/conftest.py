@@ -3,6 +3,7 @@ tests, with the reason."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from agent_config import load_settings
@@ -19,6 +21,7 @@ from agentic.quality.turns import Side
 
 HERE = Path(__file__).parent
 PYTHON = ROOT / ".venv-models" / "bin" / "python"
+POLL_SECONDS = 0.05
 SECONDS = 900  # for a test: a small machine takes minutes for a conversation
 
 
@@ -28,6 +31,16 @@ class ServedModel:
 
     address: str
     file: str
+
+    async def busy_slots(self) -> int:
+        """Return how many requests the server works on."""
+        async with aiohttp.ClientSession() as session, session.get(f"{self.address}/slots") as response:
+            return sum(slot["is_processing"] for slot in await response.json())
+
+    async def wait_until_busy(self) -> None:
+        async with asyncio.timeout(60):
+            while not await self.busy_slots():  # noqa: ASYNC110 - another program's state
+                await asyncio.sleep(POLL_SECONDS)
 
 
 def reason_to_skip(marked: str) -> str | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
-from agentic.llm.types import Model, Prompt
+from agentic.llm.types import Model, Priority, Prompt, Reply
 from agentic.local.models import verdict_on
 from agentic.quality.__main__ import rows, written
 from agentic.quality.turns import Side, Turn, hold
@@ -78,6 +78,60 @@ async def test_a_canceled_call_frees_the_server(asked: Model) -> None:
         await call
     brief = await asked.complete(Prompt(text="Hello", max_output_tokens=4, timeout=60.0))
     assert brief.usage.output_tokens <= 4
+
+
+class Calls:
+    """Calls of the bots' models, which share one server. `begun` and `ended` name them in order."""
+
+    def __init__(self, models: list[Model]) -> None:
+        self._models, self.begun, self.ended = models, list[str](), list[str]()
+        self._heard: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def ask(self, bot: int, name: str, priority: Priority, text: str, tokens: int = 8) -> asyncio.Task[Reply]:
+        def listen(written: str) -> None:
+            if written and not self._heard[name].is_set():
+                self.begun.append(name)
+                self._heard[name].set()
+
+        async def call() -> Reply:
+            prompt = Prompt(text=text, priority=priority, on_text=listen, max_output_tokens=tokens, timeout=300.0)
+            reply = await self._models[bot].complete(prompt)
+            self.ended.append(name)
+            return reply
+
+        return asyncio.create_task(call(), name=name)
+
+    async def wait_for(self, name: str) -> None:
+        await asyncio.wait_for(self._heard[name].wait(), 120)
+
+
+@pytest.fixture
+async def calls(side: Side):
+    models = [provider_model(agent) for agent in side.settings.agents.values()]
+    yield Calls(models)
+    for each in models:
+        await each.aclose()
+
+
+async def test_a_persons_call_goes_before_a_conversations_call_that_waits(calls: Calls) -> None:
+    first = calls.ask(0, "first", "usual", "Count to one hundred in words.", tokens=60)
+    await calls.wait_for("first")
+    conversation = calls.ask(1, "conversation", "yield", "Say something about bees.")
+    person = calls.ask(2, "person", "person", "What do bees eat?")
+    await asyncio.gather(first, conversation, person)
+    assert calls.begun == calls.ended == ["first", "person", "conversation"]
+
+
+async def test_a_conversations_call_that_has_produced_nothing_is_canceled_for_a_person_and_made_again(
+    calls: Calls, model: ServedModel
+) -> None:
+    long = "Bees count flowers on their way home. " * 400  # the model reads this for seconds
+    conversation = calls.ask(0, "conversation", "yield", long)
+    await model.wait_until_busy()
+    person = calls.ask(1, "person", "person", "What do bees eat?")
+    replies = await asyncio.gather(conversation, person)
+    assert calls.begun == calls.ended == ["person", "conversation"]
+    assert all(reply.usage.output_tokens for reply in replies)
 
 
 def test_each_turn_has_one_result(turns: list[Turn]) -> None:

@@ -27,6 +27,7 @@ from typing import Any, Protocol
 from agentic.llm import errors, pricing
 from agentic.llm.errors import ModelError
 from agentic.llm.profiles import QueryConfig
+from agentic.llm.provider_table import profile_of
 from agentic.llm.providers.anthropic import usage_of
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Tool, ToolCall, ToolResult, Usage
 
@@ -128,7 +129,7 @@ class AgentSdkModel:
             session = session if session is not None and session.since >= prompt.since else None
         asked = "\n\n".join(part for part in (unread(text, session), prompt.text) if part)
         session_id = session.session_id if session else None
-        options = options_of(sdk, self.config, prompt.system, session_id, prompt.tools, prompt.call)
+        options = options_of(sdk, self.config, prompt, session_id)
         result, began = None, False
         try:
             async with aclosing(sdk.query(prompt=asked, options=options)) as stream:
@@ -194,17 +195,22 @@ class AgentSdkModel:
 def options_of(
     sdk: ModuleType,
     config: QueryConfig,
-    system_prompt: str,
+    prompt: Prompt,
     session_id: str | None = None,
-    tools: Sequence[Tool] = (),
-    call: RunCall | None = None,
 ) -> Any:
     """Return the SDK's ClaudeAgentOptions. `session_id`: the session to resume, or None to start a session.
 
     The owner's and the folder's configurations aren't read, and the prompt is used verbatim: an `@path` in a message
-    opens no file, and a `/word` isn't a command. Tools run by `call` are an MCP server in this process, and allowed.
+    opens no file, and a `/word` isn't a command. The prompt's tools are an MCP server in this process, and allowed. A
+    thinking level that the model lacks is left out.
     """
-    ours = tools if call is not None else ()
+    call = prompt.call
+    ours = prompt.tools if call is not None else ()
+    level = prompt.thinking if prompt.thinking in profile_of(PROVIDER, config.model).thinking else None
+    thinking: dict[str, Any] = {}
+    if level is not None:
+        off = level == "none"
+        thinking = {"thinking": {"type": "disabled"}} if off else {"thinking": {"type": "adaptive"}, "effort": level}
     env = {**dict.fromkeys(config.hidden, ""), **QUIET}
     env |= {"ANTHROPIC_API_KEY": config.api_key, "CLAUDE_CONFIG_DIR": str(config.home)}
     if config.base_url:
@@ -216,7 +222,7 @@ def options_of(
         allowed_tools=[*rules, *(f"mcp__{OURS}__{tool.name}" for tool in ours)],
         mcp_servers={OURS: _tool_server(sdk, ours, call)} if ours and call else {},
         permission_mode=config.permission_mode,
-        system_prompt=system_prompt,
+        system_prompt=prompt.system,
         resume=session_id,
         cwd=config.workspace,
         model=config.model,
@@ -228,6 +234,7 @@ def options_of(
         skills=[],
         verbatim_prompts=True,
         stderr=lambda line: log.warning("Claude Agent SDK: its program printed: %.300s", line.strip()),
+        **thinking,
     )
 
 

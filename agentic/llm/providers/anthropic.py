@@ -119,6 +119,11 @@ class AnthropicModel(ProviderModel):
         request |= {**(profile.search_extra if prompt.search else {}), **(profile.tool_extra if prompt.tools else {})}
         if (schema := schema_for(prompt, profile)) is not None:
             request["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        if prompt.thinking == "none":
+            request["thinking"] = {"type": "disabled"}
+        elif effort := turns.effort_of(prompt, profile):
+            request["thinking"] = {"type": "adaptive", "display": "summarized"}
+            request["output_config"] = {**request.get("output_config", {}), "effort": effort}
         return request
 
     async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
@@ -272,6 +277,7 @@ def _reply(answer: Mapping[str, Any], usage: Usage, request_id: str | None, aske
         stop=_STOPS.get(stop, "other"),
         sources=turns.unique_sources(Source(text(note, "title"), text(note, "url")) for note in cited),
         tool_calls=calls,
+        reasoning=turns.join_thoughts(text(block, "thinking") for block in blocks),
         echo=turns.echo_of(asked_by, kept) if calls else None,
     )
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from agentic.llm import http, turns
 from agentic.llm.errors import BadAnswer, ConnectionFailed, error_of_body
-from agentic.llm.markup import strip_reasoning
+from agentic.llm.markup import split_reasoning, strip_reasoning
 from agentic.llm.model import Access, StreamListener
 from agentic.llm.profiles import Endpoint, Profile
 from agentic.llm.providers.openai import OpenAIModel
@@ -57,7 +57,7 @@ class CompatibleModel(OpenAIModel):
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         path, body = request_of(self.endpoint, prompt, history, self.access.model, self.profile)
-        if prompt.on_text and self.endpoint.stream_usage:
+        if prompt.on_text and self.profile.stream_usage:
             body["stream_options"] = {"include_usage": True}
         return {"path": path, "body": body | dict(self.endpoint.fields) | dict(prompt.fields)}
 
@@ -83,7 +83,8 @@ def request_of(
     endpoint: Endpoint, prompt: Prompt, history: Sequence[Message], model: str, profile: Profile
 ) -> tuple[str, dict[str, Any]]:
     """Return a request's path and body: /chat/completions, or /completions if a base model should continue a text."""
-    body: dict[str, Any] = {"model": model, "max_tokens": prompt.max_output_tokens}
+    limit = "max_tokens" if profile.max_tokens else "max_completion_tokens"
+    body: dict[str, Any] = {"model": model, limit: prompt.max_output_tokens}
     body |= turns.sampling_of(prompt, profile)
     if prompt.prefill is not None and endpoint.prefill == "completions":
         stops = list(dict.fromkeys(prompt.stop))[: profile.max_stops]  # a base model's answer ends at a blank line
@@ -92,6 +93,8 @@ def request_of(
     body["messages"] = _messages(endpoint, prompt, history, profile)
     if prompt.prefill is not None and endpoint.prefill == "continue":
         body |= {"add_generation_prompt": False, "continue_final_message": True}
+    if effort := turns.effort_of(prompt, profile):
+        body["reasoning_effort"] = effort
     if prompt.tools:
         functions = (turns.function_of(tool, profile) for tool in prompt.tools)
         body["tools"] = [{"type": "function", "function": function} for function in functions]
@@ -172,7 +175,7 @@ def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = 
         raise BadAnswer("empty", request_id=request_id)
     choice = choices[0]
     message = part(choice, "message") or choice  # plain completions have their text in the choice
-    said = strip_reasoning(_text_in(message))
+    said, marked = split_reasoning(_text_in(message))
     functions = [(text(call, "id"), part(call, "function")) for call in parts(message, "tool_calls")]
     # An id may be missing, or there twice.
     calls = tuple(ToolCall(id, text(each, "name"), turns.arguments_of(each.get("arguments"))) for id, each in functions)
@@ -193,8 +196,15 @@ def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = 
         request_id=request_id or text(answer, "id") or None,
         stop="refusal" if refused else _STOPS.get(text(choice, "finish_reason"), "other"),
         tool_calls=calls,
+        reasoning=turns.join_thoughts((_thoughts_in(message), marked)),
         echo={"by": asked_by, "reasoning": reasoning} if calls else None,
     )
+
+
+def _thoughts_in(message: Mapping[str, Any]) -> str:
+    """Return a message's reasoning: a text, or else the texts and summaries of OpenRouter's details."""
+    listed = (text(piece, "text") or text(piece, "summary") for piece in parts(message, "reasoning_details"))
+    return text(message, "reasoning_content") or text(message, "reasoning") or "".join(listed)
 
 
 def _text_in(message: Mapping[str, Any]) -> str:

@@ -90,8 +90,9 @@ class GeminiModel(ProviderModel):
         """Return the body of POST /v1beta/models/{model}:generateContent."""
         profile = self.profile
         config: dict[str, Any] = {"maxOutputTokens": prompt.max_output_tokens}
-        if profile.effort:
-            config["thinkingConfig"] = {"thinkingLevel": profile.effort}
+        if effort := turns.effort_of(prompt, profile):
+            thoughts = {"includeThoughts": True} if prompt.thinking is not None else {}
+            config["thinkingConfig"] = {"thinkingLevel": effort, **thoughts}
         if (schema := schema_for(prompt, profile)) is not None:
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = schema
@@ -315,6 +316,7 @@ def _reply(answer: Mapping[str, Any], asked_by: str) -> Reply:
         stop=_stop(candidate),
         sources=turns.unique_sources(Source(text(page, "title"), text(page, "uri")) for page in pages),
         tool_calls=calls,
+        reasoning=turns.join_thoughts(text(piece, "text") for piece in pieces if piece.get("thought")),
         echo=turns.echo_of(asked_by, pieces) if calls else None,
     )
 

@@ -219,7 +219,7 @@ def _chat_arguments(body: Json) -> dict[str, Any]:
         "model": body["model"],
         "messages": [_message(each, names) for each in body["messages"]],
         # gpt-oss always thinks, and takes the length instead: https://docs.ollama.com/capabilities/thinking
-        "think": "low" if "gpt-oss" in body["model"] else False,
+        "think": body.get("reasoning_effort") or ("low" if "gpt-oss" in body["model"] else False),
     }
     if "tools" in body:
         request["tools"] = [_tool(tool) for tool in body["tools"]]

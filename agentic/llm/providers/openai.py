@@ -81,8 +81,8 @@ class OpenAIModel(ProviderModel):
             items.insert(0, {"role": "system", "content": prompt.system})
         elif prompt.system:
             request["instructions"] = prompt.system
-        if profile.effort:
-            request["reasoning"] = {"effort": profile.effort}
+        if effort := turns.effort_of(prompt, profile):
+            request["reasoning"] = {"effort": effort}
         if prompt.temperature is not None:
             request["temperature"] = prompt.temperature
         if prompt.cache_key:
@@ -264,6 +264,12 @@ def _reply(answer: Mapping[str, Any], request_id: str | None, asked_by: str) -> 
         stop=stop,
         sources=turns.unique_sources(Source(text(note, "title"), text(note, "url")) for note in cited),
         tool_calls=calls,
+        reasoning=turns.join_thoughts(
+            text(piece, "text")
+            for item in output
+            if item.get("type") == "reasoning"
+            for piece in (*parts(item, "summary"), *parts(item, "content"))
+        ),
         echo=turns.echo_of(asked_by, output) if calls else None,
     )
 

@@ -99,7 +99,7 @@ def test_a_tool_passes_narrowed_patterns_only_where_it_passes_both(allowed, want
 
 
 def test_pins_set_no_model_no_roles_no_fields_of_requests_and_nothing_that_searches_or_keeps_words():
-    fixed = {"model", "history_roles", "config_roles", "custom_fields"}
+    fixed = {"model", "history_roles", "config_roles", "moderator_roles", "custom_fields"}
     assert fixed | {"always_search", "answer_all", "search_pictures", "message_log", "recall"} == NOT_PINNABLE
     layer, problems = read_options({"model": "openai/x", "custom_fields": {}, "max_images": 2}, PINNABLE)
     assert layer == {"max_images": 2}

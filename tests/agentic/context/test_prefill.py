@@ -244,6 +244,13 @@ def test_a_completion_that_goes_on_as_somebody_else_is_cut_there(completion, kep
     assert cut_at_other_speaker(completion, ["Alice", "Bob", "Grok (another bot)"]) == kept
 
 
+def test_a_label_after_a_sentence_ends_a_small_models_completion():
+    names = ["Alice", "Bob"]
+    assert cut_at_other_speaker("So it is. Alice: No!", names, in_line=True) == "So it is."
+    assert cut_at_other_speaker("I agree with Alice: she is right.", names, in_line=True).endswith("right.")
+    assert cut_at_other_speaker("The score. Alice: 3", names).endswith("3")
+
+
 def test_a_completion_that_begins_its_own_message_again_goes_on():
     made = transcript(TALK)
     assert read_completion(" Fine.\n\nClaude: And you?\n\nAlice: ha", made) == "Fine.\nAnd you?"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import Any
 
 import pytest
 
 from agentic.llm.errors import BadAnswer, BadRequest, CannotDraw, RateLimited, Refused, ServerFailed
 from agentic.llm.provider_table import PROVIDERS
-from agentic.llm.types import Message, Picture, Prompt, Source
+from agentic.llm.types import Message, Picture, Prompt, Source, Thinking
 from tests.support.models.model_doubles import KEY, SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer
 
@@ -122,8 +123,53 @@ async def test_usage_is_complete_and_priced(provider: str) -> None:
 async def test_reasoning_is_never_in_the_text(provider: str) -> None:
     async with talking(provider, Answer(text="the answer", thinking="hidden thoughts")) as (model, _server):
         reply = await model.complete(Prompt(text="hi"))
-    assert reply.text == "the answer"
+    assert (reply.text, reply.reasoning) == ("the answer", "hidden thoughts")
     assert "hidden" not in repr(reply)
+
+
+def adaptive(effort: str) -> dict[str, Any]:
+    return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
+
+
+def gemini(level: str, **more: Any) -> dict[str, Any]:
+    return {"thinkingConfig": {"thinkingLevel": level, **more}}
+
+
+@pytest.mark.parametrize(
+    ("maker", "model", "level", "sent"),
+    [
+        ("openai", "gpt-6-luna", None, {"reasoning": {"effort": "low"}}),
+        ("openai", "gpt-6-luna", "none", {"reasoning": {"effort": "none"}}),
+        ("openai", "gpt-5.4", "high", {"reasoning": {"effort": "high"}}),
+        ("openai", "o3", "none", {"reasoning": {"effort": "low"}}),
+        ("openai", "gpt-4.1-mini", "high", {}),
+        ("anthropic", "claude-haiku-5-5", None, {}),
+        ("anthropic", "claude-haiku-5-5", "none", {"thinking": {"type": "disabled"}}),
+        ("anthropic", "claude-sonnet-5-5", "medium", adaptive("medium")),
+        ("anthropic", "claude-opus-5-5", "none", {}),
+        ("anthropic", "claude-opus-5-5", "high", adaptive("high")),
+        ("anthropic", "claude-haiku-4-5", "high", {}),
+        ("google", "gemini-3.8-flash", None, gemini("LOW")),
+        ("google", "gemini-3.8-flash", "none", gemini("LOW")),
+        ("google", "gemini-3.8-flash", "high", gemini("HIGH", includeThoughts=True)),
+        ("google", "gemini-2.5-flash", "high", {}),
+        ("xai", "grok-4.7", None, {}),
+        ("xai", "grok-4.7", "high", {"reasoning": {"effort": "high"}}),
+        ("xai", "grok-4.7", "none", {}),
+        ("xai", "grok-4.3", "none", {"reasoning": {"effort": "none"}}),
+        ("xai", "grok-4.20-reasoning", "high", {}),
+        ("xai", "grok-4-fast", "high", {}),
+    ],
+)
+async def test_a_thinking_level_is_sent_in_the_models_words_and_one_it_lacks_is_left_out(
+    maker: str, model: str, level: Thinking | None, sent: dict[str, Any]
+) -> None:
+    async with talking(maker, "ok", model=model) as (talker, server):
+        await talker.complete(Prompt(text="hi", thinking=level))
+    raw = server.requests[0].raw
+    everything = {**raw, **raw.get("generationConfig", {})}
+    fields = ("reasoning", "thinking", "output_config", "thinkingConfig")
+    assert {name: everything[name] for name in fields if name in everything} == sent
 
 
 async def test_what_claude_says_before_it_searches_is_not_the_answer() -> None:

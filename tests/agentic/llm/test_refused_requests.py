@@ -139,6 +139,77 @@ async def test_a_model_that_takes_no_temperature_is_asked_without_it_and_remembe
 
 
 @pytest.mark.parametrize(
+    "error",
+    [
+        said("Unsupported value: 'none' is not supported.", param="reasoning_effort", code="unsupported_value"),
+        said("reasoning_effort is not supported with this model"),
+        said("Model grok-4.20 does not support parameter reasoningEffort."),
+    ],
+)
+async def test_a_model_that_takes_no_thinking_level_is_asked_without_it_and_remembered(error: Any) -> None:
+    async with chatting(refusal(400, error), "hello", model="gpt-oss") as (model, server):
+        for _ in range(2):
+            assert (await model.complete(Prompt(text="hi", thinking="high"))).text == "hello"
+    assert ["reasoning_effort" in each.body for each in server.requests] == [True, False, False]
+
+
+@pytest.mark.promise(616)
+async def test_a_model_that_calls_its_limit_otherwise_is_asked_so_and_remembered() -> None:
+    message = (
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    )
+    refused = refusal(400, said(message, param="max_tokens", code="unsupported_parameter"))
+    async with chatting(refused, "hello") as (model, server):
+        for _ in range(2):
+            assert (await model.complete(Prompt(text="hi", max_output_tokens=70))).text == "hello"
+    limits = [(each.body.get("max_tokens"), each.body.get("max_completion_tokens")) for each in server.requests]
+    assert limits == [(70, None), (None, 70), (None, 70)]
+
+
+async def test_a_limit_that_is_too_high_is_not_sent_under_another_name() -> None:
+    message = "max_tokens is too large: 70. This model supports at most 50 completion tokens."
+    async with chatting(refusal(400, said(message, param="max_tokens", code="invalid_value"))) as (model, server):
+        with pytest.raises(BadRequest):
+            await model.complete(Prompt(text="hi", max_output_tokens=70))
+    assert ["max_tokens" in each.body for each in server.requests] == [True]
+
+
+@pytest.mark.promise(616)
+@pytest.mark.parametrize(
+    "error",
+    [
+        said("Unsupported parameter: 'stop' is not supported with this model.", param="stop"),
+        {"code": "Client specified an invalid argument", "error": "Argument not supported on this model: stop"},
+        said("Not here.", param="stop", code="unsupported_parameter"),
+    ],
+)
+async def test_a_model_that_takes_no_stop_sequences_is_asked_without_them_and_still_stops(error: Any) -> None:
+    async with chatting(refusal(400, error), "hello Ann: and on") as (model, server):
+        for _ in range(2):
+            assert (await model.complete(Prompt(text="hi", stop=("Ann:",)))).text == "hello "
+    assert ["stop" in each.body for each in server.requests] == [True, False, False]
+
+
+@pytest.mark.promise(616)
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, said("Extra inputs are not permitted, field: 'stream_options'")),
+        (400, said("stream_options: Extra inputs are not permitted")),
+        (400, said("Unrecognized request argument supplied: stream_options")),
+        (422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra", "input": 1}]}),
+    ],
+)
+async def test_a_server_that_counts_no_tokens_of_a_stream_is_asked_without_and_remembered(
+    status: int, error: Any
+) -> None:
+    async with chatting(refusal(status, error), "hello") as (model, server):
+        for _ in range(2):
+            assert (await model.complete(Prompt(text="hi", on_text=lambda _: None))).text == "hello"
+    assert ["stream_options" in each.body for each in server.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize(
     "message",
     [
         "json mode cannot be combined with tool/function calling",

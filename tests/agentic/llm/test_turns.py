@@ -71,7 +71,7 @@ def test_only_the_last_marks_are_kept_and_each_on_a_part_that_can_carry_it() -> 
 @pytest.mark.parametrize(
     ("provider", "model", "kinds"),
     [
-        ("openai", "gpt-6-luna", ["png", "jpeg", "gif", "webp"]),
+        ("openai", "gpt-6-luna", ["png", "jpeg", "webp"]),
         ("anthropic", "claude-haiku-5-5", ["png", "jpeg", "gif", "webp"]),
         ("google", "gemini-3.8-flash", ["png", "jpeg", "webp"]),
         ("xai", "grok-4.7", ["png", "jpeg"]),

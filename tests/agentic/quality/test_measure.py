@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentic.quality.measure import Post, faults_of, language_of
+from agentic.quality.measure import Post, faults_of
 
 TOPIC = "Is a night train better than a short flight?"
 EARLIER = (
@@ -41,9 +41,12 @@ def test_a_good_post_has_no_fault(text):
     [
         ("wrong speaker", "ChatGPT: A train has a dining car, which no plane at that price has."),
         ("wrong speaker", "The train wins.\nGrok: No, the flight wins, because it is shorter."),
+        ("wrong speaker", "The train wins for me. Grok: No, the flight wins, because it is shorter."),
         ("wrong speaker", "I'm Gemini, and I think the train is better for the climate."),
         ("wrong speaker", "Claude, I agree with you that the train is the calmer choice."),
         ("wrong speaker", "I agree with Claude that a train is calmer than a flight."),
+        ("wrong speaker", "The train saves a night. Claude's reasoning is about comfort and price."),
+        ("wrong speaker", "Claude starts by saying that a night train is the better choice."),
         ("form or label", "Claude: The train saves a hotel night."),
         ("form or label", "**Claude (you):** The train saves a hotel night."),
         ("form or label", '{"text": "The train saves a hotel night."}'),
@@ -118,6 +121,11 @@ def test_a_post_that_only_takes_up_the_last_messages_is_on_topic():
     assert faults("A queue at the airport is where I read, so an hour out of town doesn't bother me.", topic="") == ()
 
 
+@pytest.mark.parametrize("text", ["One car costs forty bicycles.", "A city without noise is worth a walk."])
+def test_a_form_of_a_word_of_the_topic_is_on_topic(text):
+    assert faults(text, topic="Should cities ban cars from their centers?", earlier=()) == ()
+
+
 def test_a_near_meaning_is_on_topic_without_a_shared_word():
     text = "Wheels on steel let you wake up rested, while wings only save you minutes."
     assert faults(text, meaning=0.2, earlier=()) == ("off topic",)
@@ -126,12 +134,6 @@ def test_a_near_meaning_is_on_topic_without_a_shared_word():
 
 def test_the_first_post_of_a_conversation_without_a_topic_is_on_topic():
     assert faults("Let's talk about bees: they count to four.", topic="", earlier=()) == ()
-
-
-def test_a_short_text_has_no_certain_language():
-    assert language_of("Train, please.") is None
-    assert language_of("The train is the better choice for the two of you.") == "en"
-    assert language_of("Le train est le meilleur choix pour vous deux et pour la planète.") == "fr"
 
 
 def test_a_german_conversation_may_be_german():

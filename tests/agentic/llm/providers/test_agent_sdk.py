@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -268,6 +269,23 @@ async def test_without_the_package_the_owner_is_told_what_to_install(tmp_path, m
     model = AgentSdkModel(config_in(tmp_path), sessions=MemoryConversations())
     with pytest.raises(NotInstalled, match=r"requirements-agent-sdk\.txt"):
         await model.complete(prompt())
+
+
+@pytest.mark.parametrize(
+    ("model", "level", "asked_with"),
+    [
+        ("claude-haiku-5-5", None, (None, None)),
+        ("claude-haiku-5-5", "none", ({"type": "disabled"}, None)),
+        ("claude-opus-5-5", "high", ({"type": "adaptive"}, "high")),
+        ("claude-opus-5-5", "none", (None, None)),
+        ("claude-haiku-4-5", "high", (None, None)),
+    ],
+)
+async def test_a_thinking_level_that_the_model_has_is_passed_on(tmp_path, model, level, asked_with):
+    sdk = FakeSdk()
+    await model_with(sdk, tmp_path, model=model).complete(replace(prompt(), thinking=level))
+    options = vars(sdk.asked[0][1])
+    assert (options.get("thinking"), options.get("effort")) == asked_with
 
 
 async def test_neither_somebodys_words_nor_the_owners_configuration_can_steer_the_program(tmp_path):

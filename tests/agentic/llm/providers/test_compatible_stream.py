@@ -6,6 +6,7 @@ import itertools
 import json
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -64,12 +65,30 @@ async def test_reasoning_is_not_heard(said: str) -> None:
         streamed = await model.complete(Prompt(text="hi", on_text=heard.append))
         at_once = await model.complete(Prompt(text="hi"))
     assert streamed.text == at_once.text == "Yes."
+    assert streamed.reasoning == at_once.reasoning
+    assert at_once.reasoning.startswith("secret")
     assert not any("s" in text.replace("Yes", "") or "<" in text or "[" in text for text in heard)
 
 
 async def test_reasoning_that_the_chat_template_opened_is_not_the_answer() -> None:
     async with chatting("secret</think>Yes.") as (model, _server):
-        assert (await model.complete(Prompt(text="hi"))).text == "Yes."
+        reply = await model.complete(Prompt(text="hi"))
+    assert (reply.text, reply.reasoning) == ("Yes.", "secret")
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"reasoning_content": "hm"},
+        {"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "h"}, {"type": "reasoning.summary", "summary": "m"}]},
+    ],
+)
+async def test_reasoning_in_a_field_is_kept_whatever_the_server_calls_it(extra: dict[str, Any]) -> None:
+    async with chatting(ChatAnswer(text="Yes.", extra=extra)) as (model, _server):
+        at_once = await model.complete(Prompt(text="hi"))
+        streamed = await model.complete(Prompt(text="hi", on_text=lambda _: None))
+    assert [(reply.text, reply.reasoning) for reply in (at_once, streamed)] == [("Yes.", "hm")] * 2
 
 
 async def test_a_stream_that_is_cut_is_begun_again() -> None:

@@ -256,6 +256,12 @@ async def test_a_streamed_answer_grows_and_has_all_its_calls() -> None:
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (100, 20)
 
 
+async def test_gpt_oss_thinks_as_long_as_its_option_says() -> None:
+    async with chatting("ok", provider="ollama", model="gpt-oss:20b") as (model, server):
+        await model.complete(Prompt(text="hi", thinking="high"))
+    assert server.requests[0].body["think"] == "high"
+
+
 async def test_thinking_is_never_the_answer_and_goes_back_with_its_calls() -> None:
     answer = ChatAnswer(text="", calls=[SEA], extra={"thinking": "where is it?"})
     async with chatting(answer, "rain", provider="ollama") as (model, server):
