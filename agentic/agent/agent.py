@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Protocol
 
 from agent_config import AgentSettings, ModelSettings, Settings
@@ -28,9 +29,10 @@ from agentic.net.images import ImageLimits
 from agentic.state.context import KeptWindows
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.call_runner import ToolEvent
-from agentic.tools.own_tools import MAX_RECALLED, ChannelAudience, Memory, RecallTool
+from agentic.tools.own_tools import MAX_EARLIER, MAX_RECALLED, ChannelAudience, Memory, RecallTool, ThreadReadTool
 from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, is_allowed
 from agentic.tools.toolset import Own, Toolset
+from agentic.wire.entries import RoomConclusion
 
 UNPROMPTED_SHARE = 5  # turns that no person caused may together change a memory this many times as often as one person
 
@@ -84,7 +86,7 @@ class Agent:
     `own_tools` returns the tools made for this agent, and `display` shows its tool calls in the channel."""
 
     me: Identity
-    colour: int  # of its embeds
+    color: int  # of its embeds
     services: Services
     models: AgentModels
     limits: AgentLimits
@@ -184,7 +186,7 @@ def build_agent(
     personality = shared.personality_of(spec.name) if spec.name in shared.agents else spec.personality
     return Agent(
         me=Identity(spec.name, spec.display_name, personality, others),
-        colour=spec.colour,
+        color=spec.color,
         services=services,
         models=AgentModels(
             main=bind_model(settings, model, agent_model, services.clock),
@@ -199,7 +201,7 @@ def build_agent(
             services.clock,
             cooldown=shared.agent_cooldown_seconds,
             daily_max=shared.agent_max_daily,
-            proactive_max=shared.daily_unasked,
+            proactive_max=shared.daily_unprompted,
         ),
         options=services.agents.options,
         persona=persona,
@@ -279,5 +281,11 @@ def build_own_tools(agent: str, services: Services, persona: PersonaMemory | Non
         ignored = services.agents.ignored.everybody(audience.guild_of(here))
         return await services.record.memory.recall(query, may_see, MAX_RECALLED, between, ignored)
 
-    recall = RecallTool(audience, find, services.settings.timezone)
-    return lambda: (*(persona.tools() if persona is not None else ()), recall)
+    async def find_rooms(query: str, may_see: Callable[[int], bool], here: int) -> Sequence[RoomConclusion]:
+        ignored = services.agents.ignored.everybody(audience.guild_of(here))
+        since = partial(services.state.context.resets.since, agent)
+        return await services.record.memory.earlier_rooms(query, may_see, here, MAX_EARLIER, since, ignored)
+
+    zone = services.settings.timezone
+    reading = (RecallTool(audience, find, zone), ThreadReadTool(audience, find_rooms, zone))
+    return lambda: (*(persona.tools() if persona is not None else ()), *reading)

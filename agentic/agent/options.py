@@ -33,7 +33,7 @@ from agentic.context.commands import CommandProblem
 from agentic.context.entries import Entry
 from agentic.context.options import LIVE, MAX_MESSAGES, Options, Pin, options_of, read_options, read_pins
 from agentic.process.tasks import BackgroundTasks
-from agentic.state.live_options import LiveOptions
+from agentic.state.live_options import ALL, LiveOptions
 from agentic.state.posts import Notices
 
 Layer = Mapping[str, Any]
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 class OptionScope(Protocol):
-    """A channel with options of its own: an outlet's view, a command's place, or an arena."""
+    """A channel with options of its own: an outlet's view, or a LookupScope."""
 
     @property
     def channel_id(self) -> int: ...
@@ -66,6 +66,16 @@ class OptionScope(Protocol):
     def pins(self) -> Pins: ...
     @property
     def parent(self) -> OptionScope | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LookupScope:
+    """A scope for lookups outside of turns: a command's place, an arena (without pins), or a check."""
+
+    guild_id: int | None
+    channel_id: int = 0
+    pins: Pins = ()
+    parent: OptionScope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +164,12 @@ class OptionBook:
             *((OptionSource("pin", str(pin.message_id)), pin.layer) for pin in self._of(agent, spot).pins),
         ]
         return {option: source for source, layer in layers for option in layer}
+
+    def moderator_roles(self, guild_id: int | None) -> tuple[int, ...]:
+        """Return the roles that moderate the bots in a server, in addition to MODERATOR_IDS."""
+        files = self._files.layers(ALL, guild_id) if self._files is not None else ()
+        live = self._live_layers(ALL, _Spot((), guild_id, ()))
+        return options_of([self._base, *files], [layer for _, layer in live]).moderator_roles
 
     def report(self, agent: str, faults: Iterable[CommandProblem], outlet: Outlet) -> None:
         """Tell people which of their commands in a channel can't be used. Replies are sent in the background."""
@@ -333,7 +349,7 @@ class OptionFiles:
     def _name_problem(self, name: str) -> str | None:
         if (form := _FILE_NAME.fullmatch(name)) is None:
             return "is not used: name it guilds/<guild id>.yaml, bots/<bot>.yaml or bots/<bot>.<guild id>.yaml"
-        return None if form["bot"] is None or form["bot"] in self._bots else "is not used: there is no such bot"
+        return None if form["bot"] is None or form["bot"] in self._bots else "is not used: unknown bot"
 
     def _report(self, name: str, problems: list[str]) -> None:
         if self._reported.get(name, ()) == tuple(problems):

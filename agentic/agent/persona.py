@@ -43,7 +43,10 @@ from agentic.tools.tool import RunnableTool
 
 READ_SECONDS = 1.0  # until files are read again; a turn asks for them many times
 MAX_PROMPTS = 32  # cached for each agent, since channels see different parts of its memory
-CARD_OPTIONS = ("mode", "temperature", "max_output_tokens", "always_search", "search_pictures", "message_log", "recall")
+CARD_OPTIONS = (
+    *("mode", "temperature", "thinking", "max_output_tokens"),
+    *("always_search", "search_pictures", "message_log", "recall"),
+)
 
 log = logging.getLogger(__name__)
 

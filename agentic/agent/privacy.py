@@ -124,15 +124,15 @@ class OwnMemory:
             return new
         return await self._memory.consent(user_id)
 
-    async def set_unasked(self, user_id: int, wanted: bool, because: str = "command") -> str:
+    async def set_unprompted(self, user_id: int, wanted: bool, because: str = "command") -> str:
         """Save the consent, and return the reply. Raises StateUnavailable."""
         if not self._settings.records:
             return NO_RECORD
         await (self._consents.allow if wanted else self._consents.refuse)(user_id, because=because)
         self._new_consents[user_id] = wanted
         if wanted:
-            return "Bots may now write to you on their own. Turn this off with `/privacy unasked:off`."
-        return "Bots no longer write to you on their own. Turn this back on with `/privacy unasked:on`."
+            return "Bots may now write to you on their own. Turn this off with `/privacy unprompted:off`."
+        return "Bots no longer write to you on their own. Turn this back on with `/privacy unprompted:on`."
 
     async def kept(self, user_id: int) -> Kept:
         return await self._memory.kept_about(user_id)
@@ -227,16 +227,14 @@ class Privacy:
         elsewhere = self._shown(
             agent for agent in self._names if agent in online and agent not in self._channel_readers
         )
-        said = (
-            f"{listed(readers)}. Messages here can be sent to their AI providers." if readers else "no bot I know of."
-        )
+        said = f"{listed(readers)}. Messages here can be sent to their AI providers." if readers else "no bot here."
         more = f" {listed(elsewhere)} may read it, too." if elsewhere else ""
         return "\n".join(
             (
                 f"**Who reads this channel**: {said}{more}",
                 f"**Message log**: {self.log_line(channel_id) or 'off in this channel'}.",
                 await self._kept_line(user_id),
-                await self._unasked_line(user_id),
+                await self._unprompted_line(user_id),
                 MORE,
             )
         )
@@ -253,7 +251,7 @@ class Privacy:
             since = f". Your oldest logged message is from {oldest:%Y-%m-%d}"
         return f"**Stored about you** in all channels: {listed(counts, 'nothing')}{since}."
 
-    async def _unasked_line(self, user_id: int) -> str:
+    async def _unprompted_line(self, user_id: int) -> str:
         consent = None if self._own.problem else await self._own.consent(user_id)
         writers = unprompted_writers(self._fronts(), self._settings)
         if not writers:
@@ -261,11 +259,11 @@ class Privacy:
         writing = self._shown(agent for agent, everyone in writers.items() if consent or everyone)
         if consent is False or not writing:
             why = "as you chose" if consent is False else "because you haven't turned them on"
-            return f"**Unprompted messages**: off, {why}. Turn them on with `/privacy unasked:on`."
+            return f"**Unprompted messages**: off, {why}. Turn them on with `/privacy unprompted:on`."
         why = "as you chose" if consent else "as the owner chose"
         return (
             f"**Unprompted messages**: {listed(writing)} may write to you, {why}. Turn this off with"
-            " `/privacy unasked:off`."
+            " `/privacy unprompted:off`."
         )
 
     def _shown(self, agents: Iterable[str]) -> list[str]:
@@ -278,5 +276,5 @@ def unprompted_writers(fronts: Mapping[str, FrontMatter], settings: Settings) ->
     for agent, front in fronts.items():
         tasks = front.idle_tasks if front.idle_tasks is not None else settings.idle_tasks
         if not PROACTIVE.isdisjoint(tasks):
-            found[agent] = (front.unasked or settings.unasked) == "everyone"
+            found[agent] = (front.unprompted or settings.unprompted) == "everyone"
     return found

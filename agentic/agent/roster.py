@@ -37,7 +37,9 @@ MARKERS = ("identity.md", "soul.md")  # a folder with one of these files is a pe
 
 MIN_LIKENESS = 0.5  # of a name, to be suggested in place of an unknown name
 MAX_NAME_PARTS = 4  # separators that a name itself may contain, as in "Ada, Countess of Lovelace"
-_SEPARATOR = re.compile(r"(?:(?<![^\S\n])[^\S\n]*+)?(?:[,;\n]|(?<=\s)(?:and|&)(?=\s))\s*", re.IGNORECASE)
+_SEPARATOR = re.compile(
+    r"(?:(?<![^\S\n])[^\S\n]*+)?(?:[,;\n]|(?<=\s)(?:and|&|vs\.?|versus)(?=\s))\s*|(?<=\S)[^\S\n]++(?=@)", re.IGNORECASE
+)
 _MENTION = re.compile(r"<@!?(\d{1,20})>")
 
 log = logging.getLogger(__name__)
@@ -266,7 +268,7 @@ def find(entries: Sequence[Entry], name: str) -> Entry | str:
 
 def members_of(entries: Sequence[Entry], text: str) -> tuple[list[Entry], list[str]]:
     """Return the agents in a list of names, each once in the order given, and a sentence for each name that isn't
-    exactly one agent's. Commas, semicolons, lines, and "and" separate names, unless they are part of a name."""
+    exactly one agent's. Commas, semicolons, lines, "and", "vs", and "@" separate names, unless part of a name."""
     cuts = [(found.start(), found.end()) for found in _SEPARATOR.finditer(text)]
     starts = [0, *(end for _, end in cuts)]
     ends = [*(start for start, _ in cuts), len(text)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from agent_config import FrontMatter, Settings
+from agent_config import AgentSettings, FrontMatter, Settings
 from agentic.agent.events import MentionEvent
 from agentic.agent.forgetting import Forgetting
 from agentic.agent.notices import Cancels, PersonNotices
@@ -17,7 +17,7 @@ from agentic.agent.persona import Personas
 from agentic.agent.privacy import OwnMemory, Privacy
 from agentic.agent.roster import Roster
 from agentic.agent.side_calls import CheapModel
-from agentic.chat.service import ServiceRegistry
+from agentic.chat.service import Person, ServiceRegistry
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry
 from agentic.llm.provider_table import PrefillMemory
@@ -54,6 +54,20 @@ class IgnoredPeople:
         return self.silence.ignored_people(guild_id) | frozenset(self.settings.ignore_user_ids)
 
 
+@dataclass(frozen=True, slots=True)
+class Moderators:
+    """The people who may act for everyone in a server's channels: stop the bots there, and run rooms."""
+
+    settings: Settings
+    options: OptionBook
+
+    def has(self, who: Person, guild_id: int | None) -> bool:
+        if who.manages_messages or who.manages_guild or who.user_id in self.settings.moderators:
+            return True
+        roles = self.settings.moderators.union(self.options.moderator_roles(guild_id))
+        return not who.roles.isdisjoint(roles)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentBook:
     """All agents. `names` maps the bots' keys to their display names; `roster.names` also has the personas without a
@@ -66,16 +80,18 @@ class AgentBook:
     live_options: LiveOptions
     tools: Toolset | None = None  # None: agents have no tools
     ignored: IgnoredPeople
+    moderators: Moderators
     person_notices: PersonNotices
     cancels: Cancels
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedModels:
-    """The models that don't belong to one agent. `cheap` answers small questions, `embeddings` turns texts into
-    vectors, and `prefill` knows which models can continue a transcript."""
+    """The models that don't belong to one agent. `cheap` answers small questions, `make_judge` makes the model of a
+    room's judge, `embeddings` turns texts into vectors, and `prefill` knows which models can continue a transcript."""
 
     cheap: CheapModel | None = None
+    make_judge: Callable[[AgentSettings], CheapModel] | None = None
     embeddings: Embeddings | None = None
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
 

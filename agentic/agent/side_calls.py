@@ -14,7 +14,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from agent_config import ModelSettings
-from agentic.agent.limits import AFTER_DEADLINE, AgentLimits, ModelPrices, ProviderBackoff, on_the_wire, under_way
+from agentic.agent.limits import (
+    AFTER_DEADLINE,
+    AgentLimits,
+    ModelPrices,
+    ProviderBackoff,
+    on_the_wire,
+    read_under_way,
+    under_way,
+)
 from agentic.llm.errors import ModelError
 from agentic.llm.home_model import HomeModel
 from agentic.llm.pricing import expected
@@ -113,7 +121,7 @@ class SideCall:
 
 async def run_side_call(call: SideCall, model: ModelBinding | CheapModel, limits: AgentLimits) -> Reply:
     """Reserve the cost, call the model, and settle. Raises ModelError, and TurnAborted if a limit or a budget forbids
-    the call or it was made before."""
+    the call or it was made before. A call during which the program ended is charged then."""
     worst_case = model.prices.worst_case(expected(call.prompt))
     request = LimitRequest(
         agent=limits.agent,
@@ -130,12 +138,15 @@ async def run_side_call(call: SideCall, model: ModelBinding | CheapModel, limits
     )
     request = limits.apply_to(request, cools_down=False, for_people=True)
     claim, verdict = await limits.state.turns.begin(limits.agent, call.turn_id, call.deadline, "", request)
-    if claim.state != "new":
+    if claim.state in ("open", "done"):
         raise TurnAborted("interrupted")
     began, usage = limits.clock(), Usage()
     reason: str | None = None
     error: str | None = None
     try:
+        if claim.state == "left":
+            usage, reason, error = read_under_way(claim.under_way) or Usage(), "interrupted", "cancelled"
+            raise TurnAborted("interrupted")
         if verdict not in ("ok", "closing", None):
             reason = verdict
             raise TurnAborted(verdict)
@@ -180,7 +191,7 @@ def _record(call: SideCall, result: Result, error: str | None, began: float, end
         trigger=call.kind,
         channel_id=call.channel_id,
         guild_id=call.guild_id,
-        asked_by=call.person_id,
+        asked_by=call.person_id or None,
         seconds=seconds,
         reason=result.reason,
         outcome="posted" if result.reason is None else "",

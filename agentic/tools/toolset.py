@@ -128,11 +128,6 @@ class Toolset:
         """Whether ALLOWED_TOOLS lets the agent have a tool of this name."""
         return is_allowed(name, self.allowed_of.get(agent, self.allowed))
 
-    def names(self, agent: str) -> tuple[str, ...]:
-        """Return the names of all tools that the agent may use, including tools of servers that have started."""
-        tools = (*self.built_in, *self.servers.tools_for(agent))
-        return tuple(self._known(agent, tools))
-
     def _known(self, agent: str, tools: Sequence[RunnableTool]) -> Toolbox:
         box, problems = collect_tools(tools)
         for problem in problems:

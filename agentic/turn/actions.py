@@ -75,7 +75,7 @@ async def _post(turn: Turn, view: TurnView, decision: Decision) -> None:
 
     cost, usage = None, state.spending.total
     if agent.settings.show_cost_embeds:
-        cost = TurnCost(usage, await turn.limits.day_total(agent.today(), usage), agent.colour)
+        cost = TurnCost(usage, await turn.limits.day_total(agent.today(), usage), agent.color)
     post = Post(
         text=text,
         picture=picture,

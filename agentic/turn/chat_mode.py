@@ -3,6 +3,7 @@ the base of chat mode and prefill mode (prefill_mode.py)."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Entry
-from agentic.context.prompt import PromptContext, build_system, memory_part
+from agentic.context.prompt import FormatTurn, PromptContext, build_system, memory_part
 from agentic.context.render import content_marks
 from agentic.context.small_layout import build_small
 from agentic.llm.turns import settled_text
@@ -48,6 +49,16 @@ class AnswerMode(ABC):
     def tools(self) -> Sequence[RunnableTool]:
         """The mode's own tools, which carry out the turn's actions."""
         return ()
+
+    @property
+    def repairs(self) -> int:
+        """How often the model is asked again if its answer can't be read."""
+        return 1
+
+    @property
+    def not_again(self) -> Sequence[str]:
+        """What a small model may not say again."""
+        return self.view.said() if self.view.context.small else ()
 
     @property
     def speaker(self) -> str:
@@ -90,6 +101,7 @@ class AnswerMode(ABC):
             since=self.view.reset,
             cache_ttl=options.cache_ttl,
             temperature=options.temperature,
+            thinking=options.thinking,
             max_output_tokens=options.max_output_tokens,
             # If the option isn't set, the model uses MODEL_RETRIES.
             retries=options.retries if "retries" in options.model_fields_set else None,
@@ -164,6 +176,7 @@ def labels(context: PromptContext) -> dict[str, str]:
         "display_name": context.me.display_name,
         "others": ", ".join(context.me.others),
         "theme": context.place.theme.name,
+        "thread": "1" if context.place.is_thread else "",
         "trigger": context.task.trigger,
         "topic": context.talk.topic or "",
         "round": str(context.talk.round_number),
@@ -194,7 +207,16 @@ def labels(context: PromptContext) -> dict[str, str]:
         "names_next": "1" if room.names_next else "",
         "closing": "1" if context.task.closing else "",
         "angle": context.task.perspective or "",
+        "questions": json.dumps([(each.speaker.name, each.text) for each in context.task.questions]),
+        **_format_labels(room.format),
     }
+
+
+def _format_labels(given: FormatTurn | None) -> dict[str, str]:
+    if given is None:
+        return {}
+    sides = ", ".join(f"{name}={side}" for name, side in given.sides.items())
+    return {"format": given.name, "phase": given.phase, "side": given.side, "sides": sides}
 
 
 def _files(entry: Entry) -> str:

@@ -12,7 +12,8 @@ Markdown tables become bullets, since chat services show their source:
     | Rome | none |
 
 A table is a line of cells, a line of dashes, and further lines of cells. Models write ragged tables: a cell without a
-heading gets no label, and a heading without a cell is left out. Code blocks stay as they are.
+heading gets no label, and a heading without a cell is left out. Code blocks stay as they are. Formulas become code
+(agentic/turn/formulas.py).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from agentic.chat.directory import BLANK_LETTERS
 from agentic.chat.emoji import reaction_emoji
 from agentic.llm.markup import MAX_ROUNDS, NOTHING_KNOWN, KnownSources, strip_additions, strip_markup, strip_reasoning
 from agentic.turn.form import FIELDS
+from agentic.turn.formulas import formulas_as_code
 
 MAX_WORDS = 64_000  # characters; nobody posts more
 
@@ -59,7 +61,7 @@ def clean_text(
         cleaned = without_echoes(cleaned, prompt)
         for pattern in (_COPIED_LINES, _MARK_AND_NAME, _NOTES, _MARK_INSIDE):
             cleaned = pattern.sub("", cleaned)
-        cleaned = without_tables(_without_name(cleaned.strip(), names)).strip()
+        cleaned = formulas_as_code(without_tables(_without_name(cleaned.strip(), names))).strip()
         if all(unicodedata.category(char) in _UNSEEN or char in BLANK_LETTERS for char in cleaned):
             return None
         if cleaned == text:
@@ -79,7 +81,7 @@ def clean_prose(
     words = _without_name(named, names).strip()
     if not words or (named != marked and words == named and _LABEL.match(words)):  # as somebody else
         return None
-    words = without_tables(words)
+    words = formulas_as_code(without_tables(words)).strip()
     return words if not begins_a_form(words) and clean_text(words, names, prompt, known) == words else None
 
 

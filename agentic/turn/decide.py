@@ -11,9 +11,8 @@ fails.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
 
 from agentic.agent.events import POST_SECONDS, InstructionEvent, MentionEvent
 from agentic.agent.side_calls import CheapModel
@@ -23,6 +22,7 @@ from agentic.context.render import render_entry
 from agentic.llm.errors import BadAnswer, ModelError, PrefillRefused
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources
 from agentic.llm.pricing import expected, input_tokens
+from agentic.llm.schemas import closed_object
 from agentic.llm.turns import cut_at_stop
 from agentic.llm.types import Message, Prompt, Reply, Source, Usage
 from agentic.tools.tool import WEB_FETCH
@@ -32,11 +32,13 @@ from agentic.turn.form import Decision, fields_of
 from agentic.turn.loose_json import objects
 from agentic.turn.prefill_mode import PrefillMode
 from agentic.turn.progress import SavedAnswer, Turn
+from agentic.turn.result import notice_of
 from agentic.turn.search_first import SearchFirst, fallback_source, found_pages
 from agentic.turn.streaming import StreamFilter, open_stream
 from agentic.turn.tools import ToolUse
 from agentic.turn.trace import CallKind
 from agentic.turn.view import TurnView
+from agentic.wire import keys
 from agentic.wire.reasons import TurnAborted
 
 MIN_MODEL_SECONDS = 1.0
@@ -69,11 +71,13 @@ def read_saved_decision(turn: Turn, view: TurnView, answer: SavedAnswer) -> Deci
 
 
 def mode_of(turn: Turn, view: TurnView, stream: StreamFilter | None = None) -> AnswerMode:
-    """Return the channel's mode, or chat mode if the model can't continue a transcript."""
+    """Return the channel's mode; for a small model without tools a text to continue. Chat mode if the model can't
+    continue a text."""
     cache_key = f"{turn.agent.key}:{turn.event.channel_id}"
-    if view.options.mode == "prefill" and turn.agent.services.models.prefill.takes(turn.model.name):
-        base = turn.model.continues_text and view.context.small
-        return PrefillMode(view, cache_key, forced=turn.event.forced, base=base, stream=stream)
+    small = view.context.small and (turn.model.continues_text or not view.options.tools)
+    wanted = small or view.options.mode == "prefill"
+    if wanted and turn.agent.services.models.prefill.takes(turn.model.name):
+        return PrefillMode(view, cache_key, forced=turn.event.forced, small=small, stream=stream)
     return ChatMode(view, cache_key, stream=stream)
 
 
@@ -85,16 +89,22 @@ async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
     try:
         return _read_decision(turn, mode, await _get_reply(turn, mode, tools, search), tools)
     except UnreadableDecision as error:
+        unreadable = error
+    for repairs_left in reversed(range(mode.repairs)):
         worth_it = turn.event.forced or turn.model.prices.free
         if not worth_it or not await can_afford_calls(turn, 1):
-            raise
-        log.info("%s: cannot read the answer: %s; asking again", turn.agent.key, error.reason)
+            raise unreadable
+        log.info("%s: cannot read the answer: %s; asking again", turn.agent.key, unreadable.reason)
         # This request has no tools, but the results of all tools that were called.
         if search is not None and not search.made:
             await search.search(tools)
         after = mode if search is None else mode.searched()
-        request = after.repair(seconds_left(turn), error.reason, tools.results)
-        return _read_decision(turn, mode, await call_model(turn, *request), tools, is_last=True)
+        request = after.repair(seconds_left(turn), unreadable.reason, tools.results)
+        try:
+            return _read_decision(turn, mode, await call_model(turn, *request), tools, is_last=not repairs_left)
+        except UnreadableDecision as error:
+            unreadable = error
+    raise unreadable
 
 
 async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: SearchFirst | None) -> Reply:
@@ -150,9 +160,9 @@ def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse, *
     try:
         decision = mode.decision(reply.text)
     except UnreadableDecision:
-        if not turn.event.forced:
+        if not turn.event.forced or (mode.is_prefill and not is_last):
             raise
-        # A waiting person gets the words of an answer without the form.
+        # A waiting person gets the words of an answer without the form, or in the end even a repetition.
         names, is_cut = names_of(turn, mode.view), reply.stop == "length"
         prose = decision_from_prose(reply.text, names, mode.prompt_lines, cut=is_cut, known=known)
         if prose is None:
@@ -189,7 +199,7 @@ def _under_rules(
         names=names_of(turn, mode.view),
         others=context.me.others,
         heard=[entry.text for entry in heard if context.small or entry.speaker.agent is None],
-        not_again=[entry.text for entry in entries] if context.small and not takes_similar else (),
+        not_again=() if saved or takes_similar else mode.not_again,
         prompt=mode.prompt_lines,
         may_leave=context.talk.room is not None,
         names_next=context.talk.names_next,
@@ -245,6 +255,7 @@ async def call_model(
         # The turn's record names only the agent's own model.
         spending.add(cost if cheap is None else replace(cost, model=""))
         call.usage = cost
+        turn.waiting.end_wait()
     model.backoff.worked()
     return reply
 
@@ -253,7 +264,12 @@ def _with_priority(turn: Turn, prompt: Prompt) -> Prompt:
     """Let people's turns go first at a model server at home. Other turns yield, and stream their answers there, which
     shows whether the model has produced anything."""
     if turn.event.forced:
-        return replace(prompt, priority="person")
+
+        async def tell(ahead: int) -> None:
+            notice = notice_of(turn.agent.key, turn.event, "began", turn.agent.now(), ahead)
+            await turn.agent.services.bus.announce(keys.COORDINATOR_TURNS, notice)
+
+        return replace(prompt, priority="person", on_wait=turn.waiting.listener(tell))
     if not turn.model.is_at_home:
         return prompt
     on_text, cancellation = prompt.on_text, turn.cancellation
@@ -306,12 +322,7 @@ GATE_CHARACTERS = 300  # of each
 GATE_PERSONA_CHARACTERS = 700
 GATE_SECONDS = 10.0
 SPEAK, SKIP = "speak", "skip"
-GATE_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"decision": {"type": "string", "enum": [SPEAK, SKIP]}},
-    "required": ["decision"],
-    "additionalProperties": False,
-}
+GATE_SCHEMA = closed_object({"decision": {"type": "string", "enum": [SPEAK, SKIP]}})
 
 
 async def should_skip(turn: Turn, view: TurnView) -> bool:

@@ -20,10 +20,10 @@ from typing import Any
 from agentic.context.prefill_layout import cut_at_other_speaker
 from agentic.ids import MAX_ID
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources, strip_reasoning
-from agentic.text import says_again, tokens
+from agentic.text import says_again, tokens, unquoted
 from agentic.turn.cleaning import clean_emoji, clean_prose, clean_text, unfenced
 from agentic.turn.form import FIELDS, MAX_LINE, Decision, Kind, is_placeholder
-from agentic.turn.loose_json import MAX_CHARS, CutString, objects, unescape
+from agentic.turn.loose_json import MAX_CHARS, CutString, join_surrogates, objects, unescape
 
 CUT_TEXT_MIN = 40  # characters
 MIN_COPIED = 4  # words
@@ -33,6 +33,7 @@ MAX_EXACT_FLOAT = 2**53  # beyond it neighboring ids are the same float
 _TRUE = frozenset({"true", "yes", "y", "1", "on"})
 _FALSE = frozenset({"false", "no", "n", "0", "off", "null", "none", ""})
 _ID = re.compile(r"\[?(?:msg:)?\s*(\d{1,20})\]?")
+_ENDED = re.compile(r"[.!?…][\"'”’)*_]*\Z")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)|\n")
 
 
@@ -129,7 +130,7 @@ def apply_turn_rules(
         react_emoji=emoji,
         react_to_message_id=decision.react_to_message_id if emoji else None,
         end_conversation=decision.end_conversation and not decision.skip,
-        topic=clean_text(decision.topic, (), prompt),
+        topic=unquoted(clean_text(decision.topic, (), prompt) or "") or None,
         leave=leaves,
         next_speaker=decision.next_speaker if names_next else None,
     )
@@ -214,7 +215,7 @@ def _read_string(value: object) -> object:
         return None
     if not isinstance(value, str) or isinstance(value, CutString):
         return _UNUSABLE
-    return None if is_placeholder(value) else value
+    return None if is_placeholder(value) else join_surrogates(value)
 
 
 def _read_id(value: object) -> object:
@@ -238,7 +239,7 @@ def whole_part(text: str) -> str | None:
     text = text.strip()
     if len(text) < CUT_TEXT_MIN:
         return None
-    if text[-1] in ".!?…":
+    if _ENDED.search(text):
         return text
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     if ends and ends[-1] * 2 >= len(text):

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from agentic.chat.outlet import ServiceInfo
 from agentic.context.prompt import TalkContext, Task
+from agentic.llm.schemas import closed_object
 from agentic.llm.types import Source
 
 MARKUP = "{markup}"  # in the contract; replaced by the service's markup
@@ -92,7 +93,7 @@ class Decision:
         where="opening",
     )
     leave: bool = _field(
-        "flag", rule="leave: true to leave this room for good. Then text is your last word.", where="rooms"
+        "flag", rule="leave: true to leave this room for good. Then text says why, as your last word.", where="rooms"
     )
     next_speaker: str | None = _field("line", rule="next_speaker: the member who speaks next.", where="naming")
     sources: tuple[Source, ...] = ()  # web pages that support the text; not part of the model's form
@@ -164,9 +165,5 @@ def form_of(offered: frozenset[Where], *, small: bool = False) -> DecisionForm:
     fields = [field for field in FIELDS if field.where in offered]
     example = json.dumps({field.name: field.example for field in fields}, ensure_ascii=False)
     rules = "".join(f"- {field.rule}\n" for field in fields if field.rule)
-    # OpenAI's structured outputs require all properties to be required, and no others. Other providers accept that.
-    properties = {field.name: field.schema(small=small) for field in fields}
-    return DecisionForm(
-        f"Answer with only a JSON object, such as:\n\n{example}\n\n{rules}",
-        {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False},
-    )
+    schema = closed_object({field.name: field.schema(small=small) for field in fields})
+    return DecisionForm(f"Answer with only a JSON object, such as:\n\n{example}\n\n{rules}", schema)

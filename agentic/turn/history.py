@@ -310,7 +310,7 @@ def known_chain(asked: Entry, place: ChainPlace, limit: int) -> FoundChain:
 
 class AgentSessions:
     """The SDK sessions of one coding agent, by channel; resetting a channel's conversation drops its session.
-    Implements agentic.llm.providers.agent_sdk.Conversations."""
+    Implements agentic.llm.providers.agent_sdk.AgentSessionStore."""
 
     def __init__(self, agent: str, store: Sessions) -> None:
         self._agent, self._store = agent, store

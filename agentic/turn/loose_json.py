@@ -86,6 +86,11 @@ def unescape(text: str) -> str:
     """Resolve JSON's escapes. Unknown escapes stay; lone surrogates become U+FFFD."""
     if "\\" in text:
         text = _ESCAPE.sub(_character, text)
+    return join_surrogates(text)
+
+
+def join_surrogates(text: str) -> str:
+    """Return the text with whole characters: pairs of surrogates are joined, and lone ones become U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -222,7 +227,7 @@ def text_so_far(raw: str) -> str:
             text: str = _decoder.decode(f'"{found[1]}"')
             if "\ud800" <= text[-1:] <= "\udbff":
                 text = text[:-1]  # half a character
-            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return join_surrogates(text)
         try:
             value, at = _decoder.raw_decode(raw, key.end())
         except (ValueError, RecursionError):

@@ -30,6 +30,7 @@ from agentic.state.shared_state import SharedState
 from agentic.state.turns import Checkpoint, Claim
 from agentic.turn.form import Decision, as_json
 from agentic.turn.trace import TurnTrace
+from agentic.turn.waiting import WaitingSign
 from agentic.wire.reasons import TurnAborted
 
 
@@ -213,6 +214,7 @@ class Turn:
     hooks: TurnHooks = field(default_factory=TurnHooks)
     watcher: TurnWatcher = field(default_factory=TurnWatchers)
     cancellation: Cancellation = field(default_factory=Cancellation)
+    waiting: WaitingSign = field(default_factory=WaitingSign)
     found_picture: BackgroundResult[Picture] = field(default_factory=BackgroundResult)  # looked for during a search
 
     @cached_property

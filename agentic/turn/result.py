@@ -155,8 +155,8 @@ def log_turn(agent: str, event: TurnEvent, state: TurnState) -> None:
     log.info("turn %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})
 
 
-def notice_of(agent: str, event: TurnEvent, state: str, at: float) -> TurnNotice:
-    """Make the notice that a turn began or ended, for the watchers."""
+def notice_of(agent: str, event: TurnEvent, state: str, at: float, ahead: int | None = None) -> TurnNotice:
+    """Make the notice that a turn began, waits, or ended, for the watchers."""
     given = event.instruction if isinstance(event, InstructionEvent) else None
     return TurnNotice(
         agent_name=agent,
@@ -165,6 +165,7 @@ def notice_of(agent: str, event: TurnEvent, state: str, at: float) -> TurnNotice
         state=state,
         at=at,
         conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
+        ahead=ahead,
     )
 
 

@@ -14,8 +14,8 @@ from typing import TypeGuard
 
 from agentic.agent.events import InstructionEvent, TurnEvent
 from agentic.chat.outlet import Outlet
-from agentic.context.entries import Entry, is_visible
-from agentic.context.prompt import RoomTurn
+from agentic.context.entries import Entry, is_visible, one_line
+from agentic.context.prompt import FormatTurn, RoomTurn
 from agentic.state.context import Summary
 from agentic.state.rooms import Room, RoomStore
 from agentic.text import calls_in, named
@@ -94,14 +94,29 @@ def room_turn(given: Instruction | None, inner: Mapping[str, str], names: Mappin
     if given is None or brief is None:
         return None
     called = {names[key]: name for key, name in inner.items() if key in names}
+    members = tuple(called.get(name, name) for name in brief.members)
+    given_format = None
+    if brief.format:
+        given_format = FormatTurn(
+            name=one_line(brief.format, 40),
+            rules=brief.format_rules,
+            side=brief.side,
+            sides=dict(zip(members, brief.sides, strict=False)),
+            phase=one_line(brief.phase, 40),
+            task=brief.phase_task,
+            length=brief.phase_length,
+            ledger=brief.ledger,
+        )
     return RoomTurn(
         topic=given.topic or "",
         turn_number=brief.turn_number,
         turns=brief.turns,
         rules=brief.rules,
-        members=tuple(called.get(name, name) for name in brief.members),
+        members=members,
         names_next=brief.names_next,
         goodbye_ends=brief.goodbye_ends,
+        details=brief.details,
+        format=given_format,
     )
 
 

@@ -28,7 +28,7 @@ FOUND = (
     " best one:\n{found}"
 )
 FAILED = "The web search failed ({reason}). Answer from what you know, and say that you couldn't look it up."
-NOTHING_NEW = "The web search failed ({reason}), so you don't know of anything new. Skip this turn."
+NOTHING_NEW = "The web search failed ({reason}), so you have no news. Skip this turn."
 
 
 class SearchFirst:

@@ -70,11 +70,16 @@ class StreamFilter:
 
 @asynccontextmanager
 async def open_stream(turn: Turn, options: Options, names: Collection[str]) -> AsyncIterator[StreamFilter | None]:
-    """Yield a filter into the turn's growing post; None if nobody waits, or the option `stream` is off."""
+    """Yield a filter into the turn's growing post; None if nobody waits, or the option `stream` is off. With a model at
+    home there is a post even then: it says who is ahead if the wait is long."""
     event = turn.event
-    if not (options.stream and event.forced):
+    if not (event.forced and (options.stream or turn.model.is_at_home)):
         yield None
         return
     ping, after = event.ping if isinstance(event, MentionEvent) else None, turn.state.after
     async with turn.outlet.sink.streaming(event.id, ping=ping, after=after, split_at=options.split_at) as post:
-        yield StreamFilter(post.update, names)
+        turn.waiting.post = post
+        try:
+            yield StreamFilter(post.update, names) if options.stream else None
+        finally:
+            turn.waiting.post = None

@@ -24,6 +24,7 @@ from agentic.context.window import Depth
 from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
 from agentic.state.context import MAX_MESSAGES, Summary
+from agentic.text import newest_that_fit
 from agentic.turn.cleaning import clean_prose
 from agentic.turn.decide import call_model
 from agentic.turn.history import entries_after
@@ -115,18 +116,15 @@ def falling_out(entries: Sequence[Entry], former: Summary | None, depth: Depth) 
 
 
 def summary_prompt(entries: Sequence[Entry], former: Summary | None, turn: Turn, seconds: float) -> Prompt:
-    lines, left = list[str](), INPUT_CHARACTERS
-    for entry in reversed(entries):
+    def render(entry: Entry) -> str:
         extras = tuple(line[:MESSAGE_CHARACTERS] for line in entry.extras[:3])
         cut = replace(entry, text=entry.text[:MESSAGE_CHARACTERS], extras=extras, parts=(), reactions=())
-        line = render_entry(cut, 0.0, "", turn.agent.me.agents, timed=False)
-        if (left := left - len(line)) < 0:
-            break
-        lines.append(line)
+        return render_entry(cut, 0.0, "", turn.agent.me.agents, timed=False)
+
     topic = turn.event.instruction.topic if isinstance(turn.event, InstructionEvent) else None
     parts = [f"Topic: {one_line(topic, 200)}"] if topic else []
     parts += [f"Earlier notes:\n{quoted(words(former.text))}"] if former is not None else []
-    parts.append("Messages:\n" + "\n".join(reversed(lines)))
+    parts.append("Messages:\n" + "\n".join(newest_that_fit(map(render, reversed(entries)), INPUT_CHARACTERS)))
     return Prompt(
         text="\n\n".join(parts),
         system=SYSTEM,

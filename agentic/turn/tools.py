@@ -18,7 +18,7 @@ from agentic.llm.types import Prompt, ToolCall, ToolResult
 from agentic.tools.call_log import ToolRecord, record_text
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
 from agentic.tools.loop import ToolLoop
-from agentic.tools.own_tools import MEMORY, RECALL
+from agentic.tools.own_tools import MEMORY, QUOTING, RECALL, THREAD_READ
 from agentic.tools.tool import RunnableTool, Toolbox, ToolContext, collect_tools
 from agentic.turn.chat_mode import AnswerMode
 from agentic.turn.progress import Turn
@@ -44,9 +44,10 @@ def toolbox_of(turn: Turn, view: TurnView, *, prefilled: bool = False) -> Toolbo
     box = agent.toolbox(options.tools, searches=not prefilled and searches_itself(model.name))
     if model.runs_own_tools:
         return {name: tool for name, tool in box.items() if name == MEMORY}
-    # A room's members see only its thread, so they can't search older messages.
-    can_recall = options.recall and view.context.talk.room is None and agent.services.record.memory.is_here
-    return box if can_recall else {name: tool for name, tool in box.items() if name != RECALL}
+    # A room's members see only its thread, so they can't search older messages, but they may read earlier rooms.
+    is_here, in_room = agent.services.record.memory.is_here, view.context.talk.room is not None
+    left_out = {RECALL: not (options.recall and is_here) or in_room, THREAD_READ: not is_here or not in_room}
+    return {name: tool for name, tool in box.items() if not left_out.get(name)}
 
 
 def words_of_asker(context: PromptContext) -> str:
@@ -110,7 +111,7 @@ class ToolUse:
             agent=agent.key,
             channel_id=event.channel_id,
             guild_id=self._turn.outlet.view.guild_id,
-            asked_by=answered.speaker.id if answered is not None and asks else event.person_id,
+            asked_by=answered.speaker.id if answered is not None and asks else event.person_id or None,
             asked=words_of_asker(context),
             deadline=event.deadline - POST_SECONDS,
             turn_id=event.id,
@@ -126,7 +127,7 @@ class ToolUse:
         self._turn.state.trace.note_tool(event)
         self._turn.state.trace.note_quotes(event.people, event.messages)
         self._records[record.id] = record
-        if record.name == RECALL:  # it has other people's words, which a deletion or /forget me would have to find
+        if record.name in QUOTING:  # it has other people's words, which a deletion or /forget me would have to find
             return
         if agent.tool_records is not None:
             agent.tool_records.add(record)

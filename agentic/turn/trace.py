@@ -41,6 +41,7 @@ from agentic.wire.entries import (
 CallKind = Literal["text", "picture", "gate", "summary", "profile"]
 Phase = Literal["waiting", "context", "model", "tools", "posting"]
 MAX_NAME = 100  # characters of a tool's or a model's name
+MAX_REASONING = 16_000  # characters of a call's reasoning in the record
 RECORDED = ImageLimits(longest_side=1024, max_bytes=400_000)
 
 _COUNTS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "searches")
@@ -223,8 +224,9 @@ class RecordedWords:
     def size(self) -> int:
         total = 0
         for call in self.trace.calls:
-            prompt, reply = call.prompt, call.reply.text if call.reply is not None else ""
-            texts = [prompt.system, prompt.text, prompt.prefill or "", reply, *[each.text for each in call.history]]
+            prompt, reply = call.prompt, call.reply or Reply(text="")
+            texts = [prompt.system, prompt.text, prompt.prefill or "", reply.text, reply.reasoning[:MAX_REASONING]]
+            texts += [each.text for each in call.history]
             texts += [result.text for step in prompt.rounds for result in step.results]
             total += 2000 + sum(map(len, texts))
         drawn = len(self.picture.data) if self.picture is not None else 0
@@ -301,6 +303,7 @@ def call_words(record: TurnRecord, number: int, call: ModelCall) -> CallWords:
         prefill=prompt.prefill,
         options=options_of(prompt, reply),
         completion=reply.text if reply is not None else "",
+        reasoning=reply.reasoning[:MAX_REASONING] if reply is not None else "",
         stop=reply.stop if reply is not None else "",
         tool_calls=tuple(
             {"name": each.name, "arguments": dict(each.arguments)} for each in (reply.tool_calls if reply else ())

@@ -41,7 +41,7 @@ from agentic.turn.decision import UnreadableDecision
 from agentic.turn.proactive import check_consent, prompt_of, text_only, write
 from agentic.turn.progress import Done, Turn, TurnState
 from agentic.turn.result import error_line, log_turn, notice_of, reply_to_failure, result_of
-from agentic.turn.room_turns import admit_to_room, check_room, is_expected_turn
+from agentic.turn.room_turns import admit_to_room, check_room, in_room, is_expected_turn
 from agentic.turn.summary import summarize
 from agentic.turn.view import TurnView, build_view, is_deleted, is_gone, no_longer_calls, wording
 from agentic.wire.messages import Result
@@ -67,6 +67,7 @@ async def take_turn(turn: Turn) -> Result:
         line = await _run_with_deadline(turn)
     finally:
         turn.found_picture.drop()
+        await turn.waiting.close()
     if turn.cancellation.reason is not None and state.done.is_nothing:
         state.end(turn.cancellation.reason)
     done = state.done
@@ -136,7 +137,8 @@ async def run_steps(turn: Turn) -> None:
     if is_proactive(event):
         await check_consent(turn, event)
     await admit(turn)
-    with turn.outlet.sink.typing() if event.forced else nullcontext():
+    shows_thinking = event.forced or in_room(event)  # people wait, or the room's thread shows who thinks
+    with turn.outlet.sink.typing() if shows_thinking else nullcontext():
         with state.trace.phase("waiting"):
             await turn.hooks.before(event)
         view = await build_view(turn)
@@ -198,14 +200,17 @@ async def admit(turn: Turn) -> None:
 
 
 def with_payer_and_target(event: TurnEvent, transcript: Transcript, room: Room | None) -> TurnEvent:
-    """Set the person whose budget pays for the event: a room's opener, or the person whose message the turn answers.
-    Drop the message that it must answer if that was deleted or hidden meanwhile."""
+    """Set the person whose budget pays for the event: a room's payer, or the person whose message the turn answers.
+    Drop the messages that it must answer if they were deleted or hidden meanwhile."""
     if not isinstance(event, InstructionEvent):
         return event
-    if is_gone(event.instruction.take_up or 0, transcript):
-        event = replace(event, instruction=event.instruction.model_copy(update={"take_up": None}))
+    given = event.instruction
+    left = tuple(each for each in given.questions if not is_gone(each, transcript))
+    if left != given.questions or is_gone(given.take_up or 0, transcript):
+        changes = {"take_up": max(left, default=None), "questions": left if len(left) > 1 else ()}
+        event = replace(event, instruction=given.model_copy(update=changes))
     if room is not None:
-        return replace(event, on_behalf=room.opened_by)
+        return replace(event, on_behalf=room.payer)
     asked = transcript.get(asked_id(event) or 0)
     return event if asked is None or asked.speaker.kind != "person" else replace(event, on_behalf=asked.speaker.id)
 
@@ -254,12 +259,14 @@ def _request(turn: Turn) -> LimitRequest:
 
 
 def is_withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
-    """Return whether the question, or a message that a background task is about, was deleted, hidden, or edited so that
-    it calls nobody."""
+    """Return whether the question, one of a room's questions, or a message that a background task is about, was
+    deleted, hidden, or edited so that it calls nobody."""
     transcript = outlet.view.transcript
     if isinstance(event, MentionEvent):
         return is_deleted(event, transcript) or no_longer_calls(event, transcript, outlet.view.own_ids)
     about = event.reflection.message_ids if isinstance(event, ReflectionEvent) else ()
+    if isinstance(event, InstructionEvent):
+        about = event.instruction.questions
     return any(is_gone(each, transcript) for each in (asked_id(event) or event.reply_to or 0, *about))
 
 
@@ -294,7 +301,8 @@ async def _check_before_posting(turn: Turn, view: TurnView) -> None:
 async def _withdraw(turn: Turn) -> None:
     """Delete the streamed part of an answer that isn't posted, including an earlier run's."""
     state = turn.state
-    if not turn.event.forced or not (state.continued or turn.agent.options_for(turn.outlet).stream):
+    may_have_begun = state.continued or turn.model.is_at_home or turn.agent.options_for(turn.outlet).stream
+    if not (turn.event.forced and may_have_begun):
         return
     try:
         async with asyncio.timeout(WITHDRAW_SECONDS):

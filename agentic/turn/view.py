@@ -6,7 +6,7 @@ whole question gets one answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -43,7 +43,7 @@ from agentic.context.prompt import (
     Trigger,
 )
 from agentic.context.render import ReplyChain
-from agentic.context.small_layout import ANSWER_TOKENS, MESSAGES
+from agentic.context.small_layout import ANSWER_TOKENS, FORMAT_TOKENS, MESSAGES
 from agentic.context.window import Window
 from agentic.llm.types import Picture
 from agentic.personas.prompt import PersonaPrompt
@@ -57,6 +57,7 @@ from agentic.turn.history import ChainPlace, FoundChain, build_window, find_repl
 from agentic.turn.progress import Turn
 from agentic.turn.room_turns import in_room, room_entries, room_summary, room_turn
 from agentic.turn.trace import Sources, authors
+from agentic.wire.messages import Instruction
 
 HOME_TOKENS = 500  # of an answer by a model on the owner's machines, which writes a few in a second
 MAX_IDEAS = 2  # topics that are offered to a starter
@@ -71,7 +72,7 @@ class TurnView:
     `names` has the agents with a special name in this channel. `pictures`, by message id, and `files` (their texts), by
     attachment id, are shown with the messages. `newest` is the channel's newest message, `wording` a person's question,
     and `about` the texts of the messages that an unprompted post is about, by id. The context begins after the message
-    `reset`.
+    `reset`. `posted`: the bots' earlier posts in a small model's room, even those before the window.
     """
 
     context: PromptContext
@@ -81,8 +82,14 @@ class TurnView:
     wording: str | None = None
     about: Mapping[int, str] = field(default_factory=dict)
     reset: int = 0
+    posted: Sequence[Entry] = ()
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)
     files: Mapping[int, str] = field(default_factory=dict)
+
+    def said(self, *, own: bool = True) -> list[str]:
+        """Return what a small model may not repeat, the newest last. `own`: include what the agent itself said."""
+        entries = (*self.posted, *self.context.window.entries)
+        return [entry.text for entry in entries if own or entry.speaker.agent != self.context.me.key]
 
 
 async def build_view(turn: Turn) -> TurnView:
@@ -126,6 +133,7 @@ async def build_view(turn: Turn) -> TurnView:
                 membership=channel.service.membership,
                 heading=channel.service.heading.format(channel.name),
                 calls=frozenset({*agent.user_ids(agent.names), agent.settings.bots_role_id or 0} - {0}),
+                is_thread=channel.parent is not None,
             ),
             window=window,
             task=task,
@@ -134,7 +142,6 @@ async def build_view(turn: Turn) -> TurnView:
             kept=KeptText(
                 persona=persona.stable,
                 short=persona.short,
-                example=persona.example,
                 memory=persona.memory,
                 summary=summary.text,
             ),
@@ -159,9 +166,14 @@ async def build_view(turn: Turn) -> TurnView:
             wording=wording(event, channel.transcript),
             about={each: entry.text for each in about_ids if (entry := channel.transcript.get(each)) is not None},
             reset=reset,
+            posted=_posts(channel.transcript) if small and room is not None else (),
             pictures=attached.pictures,
             files={key: quote_file(file) for key, file in attached.texts.items()},
         )
+
+
+def _posts(transcript: Transcript) -> list[Entry]:
+    return [each for each in transcript.entries() if each.speaker.agent and not each.speaker.is_service]
 
 
 def _record_sources(
@@ -205,7 +217,9 @@ async def _fit_options(turn: Turn, in_force: EffectiveOptions) -> tuple[Effectiv
     small = small and not isinstance(turn.event, AutomationEvent)
     changes: dict[str, Any] = {}
     if "max_output_tokens" not in options.model_fields_set and (small or model.prices.free):
-        changes["max_output_tokens"] = ANSWER_TOKENS if small else HOME_TOKENS
+        brief = turn.event.instruction.room if in_room(turn.event) else None
+        has_format = brief is not None and bool(brief.format)
+        changes["max_output_tokens"] = (FORMAT_TOKENS if has_format else ANSWER_TOKENS) if small else HOME_TOKENS
     if small and not in_force.own_depth:
         changes["max_messages"] = min(options.max_messages, MESSAGES)
     if small and options.tools == ("*",):
@@ -234,7 +248,8 @@ def _build_task(turn: Turn, theme: Theme, target: Entry | None, chain: ReplyChai
     return Task(
         trigger=trigger,
         target=target,
-        must_answer=given is not None and given.take_up is not None,
+        must_answer=given is not None and given.take_up is not None and (target is not None or given.room is None),
+        questions=_questions(turn, given),
         closing=turn.state.closing or is_last,
         perspective=given.angle if given else None,
         topic_ideas=tuple(Random(event.id).sample(theme.topic_hints, MAX_IDEAS)) if chooses_topic else (),
@@ -242,6 +257,13 @@ def _build_task(turn: Turn, theme: Theme, target: Entry | None, chain: ReplyChai
         chain=chain,
         unseen=unseen,
     )
+
+
+def _questions(turn: Turn, given: Instruction | None) -> tuple[Entry, ...]:
+    """Return people's messages that a room's turn must answer, if there are several."""
+    transcript = turn.outlet.view.transcript
+    found = [entry for each in (given.questions if given else ()) if (entry := transcript.get(each)) is not None]
+    return tuple(room_entries(found)) if len(found) > 1 else ()
 
 
 def _build_talk(turn: Turn, names: Mapping[str, str], room: RoomTurn | None) -> TalkContext:
@@ -305,12 +327,16 @@ def find_target_message(turn: Turn, window: Window) -> Entry | None:
         text = strip_mention(asked.text, (f"@{turn.outlet.view.own_name}",)) if event.by_person else ""
         return replace(asked, text=text) if text else asked
     if isinstance(event, InstructionEvent) and (message_id := asked_id(event)) is not None:
-        # This is a person's message; in a room, people are the audience.
-        named = transcript.get(message_id)
-        return next(iter(room_entries([named])), None) if named is not None and in_room(event) else named
+        # This is a person's message. In a room, people are the audience, and it's the newest one that wasn't deleted
+        # while the program was down.
+        asked_for = [*event.instruction.questions, message_id] if in_room(event) else [message_id]
+        there = [entry for each in asked_for if (entry := transcript.get(each)) is not None]
+        return next(iter(room_entries(there[-1:]) if in_room(event) else there), None)
     heard = window.entries
     if isinstance(event, InstructionEvent) and turn.agent.settings.barge_in == "ignore":
         heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
+    if in_room(event):  # what people said there is either among the questions, or needs no answer
+        heard = tuple(entry for entry in heard if entry.speaker.kind == "agent")
     others = (e for e in reversed(heard) if e.speaker.agent != turn.agent.key and not e.speaker.is_service)
     return next(others, None)
 

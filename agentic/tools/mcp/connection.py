@@ -34,6 +34,7 @@ from pydantic import ValidationError
 from agentic.llm.types import Picture, Tool
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import as_picture, size_of
+from agentic.process.tasks import cancel_and_wait
 from agentic.tools.mcp.config import ServerConfig
 from agentic.tools.mcp.process import ServerProcess
 from agentic.tools.mcp.servers import CallNotRun, Connect, McpFailure, Offer, Watch
@@ -101,8 +102,7 @@ def connector(environment: Mapping[str, str]) -> Connect:
             finally:
                 if http is not None:
                     await http.settle()
-                listening.cancel()
-                await asyncio.gather(listening, return_exceptions=True)
+                await cancel_and_wait(listening)
 
     return connect
 

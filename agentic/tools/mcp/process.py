@@ -27,6 +27,7 @@ from mcp.client import Transport
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from agentic.process.tasks import cancel_and_wait
 from agentic.tools.mcp.config import ServerConfig
 
 MAX_LINE = 8 * 1024 * 1024  # bytes: a picture of 6 MB in base64
@@ -105,9 +106,7 @@ class ServerProcess(Transport):
             await self._end(process)
         finally:
             _signal_group(process, signal.SIGKILL)
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await cancel_and_wait(*self._tasks)
             # A process outside of the group may keep the pipes open; asyncio has no public way to close them.
             if (transport := getattr(process, "_transport", None)) is not None:
                 transport.close()

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from agentic.llm.types import Tool
-from agentic.process.tasks import wait_at_most
+from agentic.process.tasks import cancel_and_wait, wait_at_most
 from agentic.tools.mcp.config import ServerConfig
 from agentic.tools.tool import ToolContext, ToolOutput, is_allowed, tool_spec
 
@@ -383,8 +383,7 @@ class McpServers:
         try:
             await asyncio.wait({self._running}, timeout=STOP_SECONDS)
         finally:
-            self._running.cancel()  # no effect if it has ended; otherwise this kills its processes
-            await asyncio.gather(self._running, return_exceptions=True)
+            await cancel_and_wait(self._running)  # no effect if it has ended; otherwise this kills its processes
 
     def tools_for(self, agent: str) -> tuple[McpTool, ...]:
         """Return the tools that this agent may use, even if their server has ended: a changing list would break

@@ -52,7 +52,7 @@ def test_the_companion_alone_searches_logs_recalls_and_writes_unasked():
     }
     penny = cards.pop(COMPANION)
     assert (penny.always_search, penny.search_pictures, penny.message_log, penny.recall) == (True,) * 4
-    assert (penny.idle_tasks, penny.unasked) == (("summarise", "profile", "follow_up", "discover"), "everyone")
+    assert (penny.idle_tasks, penny.unprompted) == (("summarise", "profile", "follow_up", "discover"), "everyone")
     assert {(card.always_search, card.message_log, card.recall, card.idle_tasks) for card in cards.values()} == {
         (None,) * 4
     }
@@ -60,7 +60,7 @@ def test_the_companion_alone_searches_logs_recalls_and_writes_unasked():
 
 def test_their_options_are_those_of_their_own_file(tmp_path):
     (tmp_path / "poet").mkdir()
-    (tmp_path / "poet" / "identity.md").write_text("---\ntemperature: 1.5\nmax_output_tokens: 300\n---\n")
+    (tmp_path / "poet" / "identity.md").write_text("---\ntemperature: 1.5\nthinking: none\n---\n")
     personas = Personas(load_settings({"PERSONAS_DIR": str(tmp_path)}, None))
-    assert personas.layer("poet") == {"temperature": 1.5, "max_output_tokens": 300}
+    assert personas.layer("poet") == {"temperature": 1.5, "thinking": "none"}
     assert personas.of("poet").read().problems == ()

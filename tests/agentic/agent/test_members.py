@@ -17,6 +17,8 @@ ENTRIES = [AgentName(key, shown) for key, shown in SHOWN.items()]
         ("Ada, Countess", ["countess"]),
         ("Ada, Countess, Ann", ["countess", "ann"]),
         ("Ada, Ann", ["ada", "ann"]),
+        ("Ada vs Ann vs. Mary versus 🦊", ["ada", "ann", "mary", "fox"]),
+        ("@Ada @Ann", ["ada", "ann"]),
     ],
 )
 def test_a_separator_joins_names_only_if_it_is_part_of_a_name(text, keys):

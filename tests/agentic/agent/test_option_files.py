@@ -111,7 +111,7 @@ def test_a_file_that_is_no_yaml_keeps_what_it_said_and_says_where(folder, caplog
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("bots/cluade.yaml", "there is no such bot"),
+        ("bots/cluade.yaml", "unknown bot"),
         ("guilds/here.yaml", "name it guilds/<guild id>.yaml"),
         ("bots/claude.here.yaml", "name it guilds/<guild id>.yaml"),
     ],

@@ -89,7 +89,7 @@ def test_a_full_profile_fits_a_field_of_a_form() -> None:
 async def test_a_wish_about_unasked_messages_is_noted() -> None:
     mine, notes = own(consents={ALICE: True})
     assert await mine.consent(ALICE) is True
-    assert "Bots no longer write to you" in await mine.set_unasked(ALICE, False)
+    assert "Bots no longer write to you" in await mine.set_unprompted(ALICE, False)
     assert [(note.unasked, note.because) for note in notes if isinstance(note, ConsentNote)] == [(False, "command")]
     assert await mine.consent(ALICE) is False
     assert await mine.consent(BOB) is None
@@ -97,6 +97,6 @@ async def test_a_wish_about_unasked_messages_is_noted() -> None:
 
 async def test_without_a_record_nothing_is_noted() -> None:
     mine, notes = own(records=False)
-    wished = await mine.set_unasked(ALICE, True)
+    wished = await mine.set_unprompted(ALICE, True)
     assert {mine.save_profile(ALICE, "bees"), mine.delete_profile(ALICE), wished} == {NO_RECORD}
     assert notes == []

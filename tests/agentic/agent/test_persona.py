@@ -189,7 +189,7 @@ def test_before_the_start_makes_what_is_missing_nothing_is_told_of_it(tmp_path, 
     folder_with(tmp_path, identity="---\ncolour: mauve\n---\n")
     read_fronts(tmp_path, ("claude", "grok"))
     (told,) = [record.getMessage() for record in caplog.records]
-    assert told.startswith("claude: identity.md:2: colour")
+    assert told.startswith("claude: identity.md:2: color")
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_a_model_is_named_with_or_without_its_provider(card, models):
 
 
 def test_the_front_matter_counts_more_than_env(tmp_path):
-    folder_with(tmp_path, identity=CARD.replace("mode: prefill", "colour: '#102030'"))
+    folder_with(tmp_path, identity=CARD.replace("mode: prefill", "color: '#102030'"))
     env = {"PERSONAS_DIR": str(tmp_path), "CLAUDE_MODEL": "claude-opus-5-5", "OPENAI_API_KEY": "k"}
     claude = load_settings(env, None, fronts=read_fronts).agents["claude"]
-    assert (claude.display_name, claude.provider, claude.model, claude.spec.colour) == (
+    assert (claude.display_name, claude.provider, claude.model, claude.spec.color) == (
         "Clyde", "openai", "gpt-6-luna", 0x102030,
     )  # fmt: skip
     assert claude.usable

@@ -19,7 +19,7 @@ from tests.support.remembered import Remembered
 
 LOUNGE = 100
 NAMES = {"claude": "Claude", "grok": "Grok", "penny": "Penny"}
-COMPANION = FrontMatter(idle_tasks=("profile", "discover"), unasked="everyone")
+COMPANION = FrontMatter(idle_tasks=("profile", "discover"), unprompted="everyone")
 
 
 def privacy(
@@ -92,7 +92,7 @@ async def test_it_counts_what_is_kept_about_the_person() -> None:
             {},
             "Penny may write to you, as the owner chose. Turn this off with",
         ),
-        ({"penny": COMPANION}, {ALICE: False}, "off, as you chose. Turn them on with `/privacy unasked:on`"),
+        ({"penny": COMPANION}, {ALICE: False}, "off, as you chose. Turn them on with `/privacy unprompted:on`"),
         ({"grok": FrontMatter(idle_tasks=("follow_up",))}, {}, "off, because you haven't turned them on"),
         ({"grok": FrontMatter(idle_tasks=("follow_up",))}, {ALICE: True}, "Grok may write to you, as you chose"),
     ],

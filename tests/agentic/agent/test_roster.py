@@ -12,7 +12,7 @@ import pytest
 from agent_config import FrontMatter, load_settings
 from agentic.agent.roster import PersonaFolders, Roster, list_agents
 from agentic.chat.directory import Directory
-from agentic.settings.agents import COLOURS
+from agentic.settings.agents import COLORS
 from agentic.state.rooms import RoomMember
 from tests.support.doubles import MemoryPresence
 
@@ -107,13 +107,13 @@ def test_the_model_of_the_command_line_and_of_the_owners_file_for_all_count_for_
     assert forced.settings_of("historian", FrontMatter(provider="google")).models[0].name == "openai/gpt-6-luna"
 
 
-def test_a_persona_draws_by_the_model_that_it_names_and_has_a_colour_that_stays():
+def test_a_persona_draws_by_the_model_that_it_names_and_has_a_color_that_stays():
     front = FrontMatter(models=("openai/gpt-6-luna",), image_model="gpt-image-2.6-flare")
     assert entry(front, OPENAI_API_KEY="k").settings.image_model == "gpt-image-2.6-flare"
     elsewhere = FrontMatter(models=("openai/gpt-6-luna",), image_model="google/gemini-3.1-flash-image")
     assert entry(elsewhere, OPENAI_API_KEY="k").settings.image_model is None
-    assert entry(FrontMatter(colour=0x102030)).settings.spec.colour == 0x102030
-    assert entry().settings.spec.colour == entry().settings.spec.colour in COLOURS
+    assert entry(FrontMatter(color=0x102030)).settings.spec.color == 0x102030
+    assert entry().settings.spec.color == entry().settings.spec.color in COLORS
 
 
 def test_a_persona_is_a_member_of_a_room_under_its_name():

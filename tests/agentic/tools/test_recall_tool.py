@@ -25,7 +25,6 @@ class Said:
     kind: str = "message"
     at: float = DAY
     people: frozenset[int] = frozenset({11})
-    first_id: int = 5
 
 
 class Places:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentic.turn.cleaning import clean_emoji, clean_text, lines_of_prompt
@@ -21,10 +21,12 @@ PLAIN = ["hello", " ", "\n", "**", "```", "\u200b", "\x00", '{"skip": false, "te
 PIECES = st.sampled_from([*MARKS, *CALLS, *BROKEN, *COPIED, *PLAIN, *sorted(PROMPT)])
 TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=12).map("".join)
 CODE = re.compile(r"```.*?```|(`{1,2})(?!`)[^`\n]+\1", re.DOTALL)  # which shows marks to people who ask about them
-LEAKS = re.compile(r"\[msg:\s*\d+[^\]\n]{0,120}\]|<\|[^|<>\n]{1,60}\|>|\[reactions: [^\]\n]{0,400}\]|[\x00-\x08]")
+TOKEN = r"<\|(?!\s)[^|<>\n]{1,60}(?<!\s)\|>"  # an operator of some languages has spaces within
+LEAKS = re.compile(rf"\[msg:\s*\d+[^\]\n]{{0,120}}\]|{TOKEN}|\[reactions: [^\]\n]{{0,400}}\]|[\x00-\x08]")
 
 
 @pytest.mark.promise(7)
+@example("<|[note: msg:1 by Grok now reads] |>")
 @given(TEXTS)
 def test_no_mark_is_left_and_a_second_cleaning_finds_nothing(text: str) -> None:
     once = clean_text(text, ("Claude",), PROMPT)

@@ -135,6 +135,7 @@ def test_a_broken_form_still_yields_its_decision(raw: str) -> None:
         ('{"text": "a \\"b\\" \\\\ c\\/d \\u00e9 \\ud83c\\udf55 \\d"}', 'a "b" \\ c/d é 🍕 \\d'),
         ("{'text': 'it's fine, isn\\'t it', 'skip': False}", "it's fine, isn't it"),
         ('{"text": "lone \\ud83c half"}', "lone \ufffd half"),
+        ('{"skip": false, "text": "lone \\ud83c half of \\ud83c\\udf55"}', "lone \ufffd half of 🍕"),
         ('{"text": ["one", "two"]}', "one\n\ntwo"),
         ('{"text": 42}', "42"),
         ('{"text": "see ```js\\nf({a: 1})\\n```, ok?"}', "see ```js\nf({a: 1})\n```, ok?"),

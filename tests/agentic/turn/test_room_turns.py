@@ -176,6 +176,20 @@ async def test_a_room_is_on_its_opener_s_account() -> None:
     await scene.aclose()
 
 
+async def test_a_debate_that_a_member_proposed_is_on_the_budget_for_such_debates() -> None:
+    scene = await in_room(state=SceneState(Clock(), caps=Caps(person=0.0000001)))
+    scene.state.coordination.rooms.kept[THREAD] = room(proposed=True)
+    assert (await turn(scene, 1)).text == "Hello."
+    assert [record.asked_by for record in scene.state.recorded] == [None]
+    await scene.aclose()
+    scene = await in_room(state=SceneState(Clock(), caps=Caps(members=0.0000001)))
+    scene.state.coordination.rooms.kept[THREAD] = room(proposed=True)
+    assert (await turn(scene, 1)).reason == "person_budget"
+    scene.state.coordination.rooms.kept[THREAD] = room()
+    assert (await turn(scene, 1, "i2")).text == "Hello."
+    await scene.aclose()
+
+
 async def test_a_member_leaves_with_its_last_word() -> None:
     scene = await in_room(answers=[{"text": "That was all.", "leave": True}, {"skip": True, "leave": True}])
     result = await turn(scene, 1)
@@ -213,6 +227,35 @@ async def test_a_message_that_was_deleted_before_the_turn_is_not_taken_up() -> N
     scene.transcripts.of(THREAD).delete(asked)
     result = await turn(scene, 1, take_up=asked)
     assert (result.reason, len(scene.cog.asked)) == ("skipped", 1)
+    await scene.aclose()
+
+
+@pytest.mark.parametrize("how_many_left", [0, 1, 2])
+async def test_messages_that_were_deleted_while_the_program_was_down_are_not_taken_up(how_many_left: int) -> None:
+    scene = await in_room()
+    left = [await scene.hear(f"Who checks part {number}?", channel=THREAD) for number in range(how_many_left)]
+    gone = [4_000_000_000_000_000_000, 4_000_000_000_000_000_001]
+    result = await turn(scene, 1, take_up=gone[-1], questions=(*left, *gone))
+    prompt = scene.prompt.text
+    assert result.text == "Hello."
+    assert ("A person has spoken" in prompt, "People wait for answers" in prompt) == (
+        how_many_left == 1,
+        how_many_left == 2,
+    )
+    assert all(f"Who checks part {number}?" in prompt for number in range(how_many_left))
+    await scene.aclose()
+
+
+async def test_a_message_deleted_while_the_member_thinks_ends_the_turn_even_if_it_was_not_the_newest() -> None:
+    scene = await in_room()
+    asked = [await scene.hear(text, channel=THREAD) for text in ("Who checks it?", "And who pays?")]
+
+    async def delete() -> None:
+        scene.transcripts.of(THREAD).delete(asked[0])
+
+    scene.answers(delete)
+    result = await turn(scene, 1, take_up=asked[1], questions=tuple(asked))
+    assert (result.reason, result.text) == ("withdrawn", None)
     await scene.aclose()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from agentic.chat.outlet import ServiceInfo
-from agentic.context.commands import order_in
 from agentic.context.prompt import build_persona, build_system
 from agentic.context.window import Window
 from agentic.services.discord.view import DISCORD
@@ -43,9 +42,3 @@ def test_a_form_is_whole_on_every_service(service: ServiceInfo) -> None:
     for form in (FORM, form_of(frozenset({"everywhere"}))):
         assert service.markup in form.on(service)
         assert MARKUP not in form.on(service)
-
-
-@pytest.mark.parametrize("service", [DISCORD, SIGNAL])
-def test_the_words_by_which_people_stop_the_bots_are_an_order(service: ServiceInfo) -> None:
-    assert "STOP" in service.stopping
-    assert order_in("STOP") is not None

@@ -12,6 +12,7 @@ from agentic.context.blocks import Block, ToolLine
 from agentic.context.window import Window
 from agentic.llm.errors import RateLimited
 from agentic.llm.types import Picture, Prompt, Reply
+from agentic.process.redaction import Redactor
 from agentic.record.notes import TurnWatchers
 from agentic.state.record_stream import pack, unpack
 from agentic.state.silence import Scope
@@ -20,6 +21,7 @@ from agentic.tools.call_runner import ToolEvent
 from agentic.turn.trace import RecordedWords, Sources, TurnTrace, quoted_in, shrink
 from tests.support.agent_scene import CALL, LOUNGE, Scene, Watcher
 from tests.support.doubles import ALICE, BOB, Clock, settle
+from tests.support.recording import turn
 from tests.support.said import context
 
 
@@ -190,6 +192,18 @@ def test_a_large_picture_is_recorded_small_and_a_broken_one_not_at_all(caplog):
     assert Image.open(io.BytesIO(found.data)).size == (1024, 512)
     assert shrink(Picture(b"no picture", "image/png")) is None
     assert "cannot record a posted picture" in caplog.text
+
+
+def test_reasoning_is_kept_beside_the_answer_up_to_a_length_and_without_secrets():
+    trace = TurnTrace()
+    with trace.call("anthropic/m", Prompt(text="tea?")) as call:
+        call.reply = Reply(text="Yes.", reasoning="The key is sk-1234567890. " + "Hm. " * 10_000)
+    made = RecordedWords(turn("m1"), trace, (), None)
+    (kept,) = made.calls()
+    assert (kept.completion, len(kept.reasoning)) == ("Yes.", 16_000)
+    assert 16_000 < made.size < 20_000
+    stored = unpack(pack(kept, Redactor(["sk-1234567890"])).words)
+    assert stored.reasoning.startswith("The key is [redacted]. Hm.")
 
 
 def test_people_are_named_whose_words_are_in_notes_and_in_results_of_tools():

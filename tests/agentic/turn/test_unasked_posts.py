@@ -84,7 +84,7 @@ async def test_where_nothing_can_be_looked_up_it_is_asked_to_stay_silent(scene: 
     agents = scene.cog.host.agent.services.agents
     object.__setattr__(agents, "tools", Toolset((), NoServers(), None, ("*",)))
     await reflect(scene, "discover", topics=("rockets",))
-    assert "you don't know of anything new" in scene.prompt.text
+    assert "you have no news" in scene.prompt.text
 
 
 async def test_silence_is_a_good_answer(scene: Scene):
