@@ -44,7 +44,6 @@ class ServiceInfo:
     members: str  # "Claude is one of several …"
     heading: str  # above a channel's theme; {} is its name
     markup: str  # "your post in …"
-    stopping: str  # for people: "Anybody may stop the bots: …"
 
 
 class CannotPost(Exception):
@@ -62,11 +61,11 @@ class CannotPost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TurnCost:
-    """The cost line below a post: a turn's usage and the agent's total for the day. `colour` is the agent's."""
+    """The cost line below a post: a turn's usage and the agent's total for the day. `color` is the agent's."""
 
     usage: Usage
     day_total_usd: float
-    colour: int
+    color: int
 
     def __str__(self) -> str:
         """Return one line: model, cost, tokens in (with cached ones) and out, the agent's total for the day."""
@@ -124,6 +123,7 @@ def without_mark(text: str) -> str:
 
 class StreamingPost(Protocol):
     def update(self, text: str) -> None: ...
+    def note(self, line: str) -> None: ...
 
 
 class CommandReplies(Protocol):
@@ -181,7 +181,7 @@ class ChannelSink(Protocol):
     async def withdraw(self, turn_id: str, after: int | None = ...) -> None: ...
     async def react(self, message_id: int, emoji: str) -> bool: ...
     async def acknowledge(self, message_id: int, emoji: str) -> bool: ...
-    def typing(self) -> AbstractContextManager[None]: ...
+    def typing(self) -> AbstractContextManager[object]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,17 +246,20 @@ class SinkWithoutSigns:
     async def acknowledge(self, message_id: int, emoji: str) -> bool:
         return False
 
-    def typing(self) -> AbstractContextManager[None]:
+    def typing(self) -> AbstractContextManager[object]:
         return nullcontext()
 
 
-class TypingSign:
-    """Shows typing during a turn's work, after a moment and then every `refresh` seconds until stopped. `show` sends
-    one request and raises nothing; at the end it is called with False, if typing was shown."""
+class TypingSign(AbstractContextManager["TypingSign"]):
+    """Shows typing in the background, after a moment and then every `refresh` seconds until it is stopped or its `with`
+    block ends. `show` sends one request and raises nothing; at the end it is called with False, if typing was shown."""
 
     def __init__(self, show: Callable[[bool], Awaitable[None]], background: BackgroundTasks, refresh: float) -> None:
         self._show, self._background, self._refresh, self._over = show, background, refresh, asyncio.Event()
         self._begin = asyncio.get_running_loop().call_later(TYPING_DELAY, self._start)  # most answers need no task
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def stop(self) -> None:
         self._begin.cancel()
@@ -276,6 +279,9 @@ class TypingSign:
 
 class UnreadPost:
     def update(self, text: str) -> None:
+        """Shows nothing."""
+
+    def note(self, line: str) -> None:
         """Shows nothing."""
 
 

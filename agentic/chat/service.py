@@ -42,8 +42,9 @@ class Person:
     user_id: int
     roles: frozenset[int] = frozenset()
     manages_messages: bool = False
-    manages_guild: bool = False  # known for the user of a slash command alone
-    name: str = ""  # as the server shows it; known for the user of a slash command alone
+    manages_guild: bool = False
+    name: str = ""  # as the server shows it; "" if unknown
+    has_left: bool = False  # the server; bots only learn it when they look
 
 
 @dataclass(frozen=True, slots=True)

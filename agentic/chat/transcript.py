@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentic.chat.directory import Directory
@@ -122,6 +122,10 @@ class Transcript:
     def __len__(self) -> int:
         return len(self._ids)
 
+    def has(self, message_id: int) -> bool:
+        """Return whether the message is among the newest or the pinned messages."""
+        return message_id in self._entries or message_id in self.pins.entries
+
     @property
     def newest(self) -> int:
         return self._ids[-1] if self._ids else 0
@@ -214,6 +218,13 @@ class Transcript:
                 self._put(entry)
         if entry.id not in self._deleted:
             self.pins.put(entry)
+
+    def renew_addresses(self, message_id: int, addresses: Mapping[int, str]) -> None:
+        """Replace the addresses of a message's files, by file id. Nobody is told, since the message stays the same."""
+        for known in (self._entries, self.pins.entries):
+            if message_id in known:
+                known[message_id] = known[message_id].with_addresses(addresses)
+        self._listed = None
 
     def keep_pins(self, entries: Sequence[Entry]) -> None:
         there = {entry.id for entry in entries}

@@ -213,10 +213,11 @@ class TextCommands(ABC):
 
 
 def _wanted(words: str) -> str:
-    """Return the words of a command in lower case without the signs between them: Discord has `unasked:off`, and people
-    write "/forget-me!". Empty for a text that doesn't begin with a slash."""
+    """Return the words of a command in lower case without the signs between them: Discord has `unprompted:off`, and
+    people write "/forget-me!". Empty for a text that doesn't begin with a slash."""
     found = _COMMAND.fullmatch(words)
     wanted = " ".join(_WORD.findall(found[1].lower())) if found is not None else ""
+    wanted = re.sub("^privacy unasked ", "privacy unprompted ", wanted)  # the option's former name
     return f"forget me{wanted[8:]}" if wanted.partition(" ")[0] == "forgetme" else wanted
 
 
@@ -231,6 +232,6 @@ def _options(action: Action) -> dict[str, FieldInfo]:
 
 
 def _shown(option: tuple[str, FieldInfo]) -> str:
-    """Return an option as the list of commands has it: " [export]", " [unasked on/off]"."""
+    """Return an option as the list of commands has it: " [export]", " [unprompted on/off]"."""
     name, choices = option[0], extra_of(option[1])["choices"]
     return f" [{name} {'/'.join(choices)}]" if len(choices) > 1 else f" [{name}]"

@@ -26,6 +26,7 @@ from agentic.ids import sent_at
 log = logging.getLogger(__name__)
 
 GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
+MainChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
 Channel = GuildChannel | discord.DMChannel
 ChannelOf = Callable[[int], object]
 
@@ -114,7 +115,7 @@ class Audience:
     def is_open(self, channel_id: int) -> bool:
         """Return whether everyone in its server reads the channel."""
         place = self._channel_of(channel_id)
-        base = _base(place) if isinstance(place, Channel) else None
+        base = main_channel(place) if isinstance(place, Channel) else None
         return base is not None and not _is_closed_thread(place) and _is_open(base)
 
     def guild_of(self, channel_id: int) -> int | None:
@@ -129,7 +130,7 @@ class Audience:
         """Return the channel under which to record something learned `here`: for a public thread its parent, which the
         same people read and which is still known when the thread is archived."""
         place = self._channel_of(here) if here else None
-        base = _base(place) if isinstance(place, Channel) else None
+        base = main_channel(place) if isinstance(place, Channel) else None
         return base.id if base is not None and not _is_closed_thread(place) else here
 
 
@@ -141,7 +142,7 @@ def may_be_shown(source: Channel, here: Channel) -> bool:
         return False
     if source.guild.id != here.guild.id or _is_closed_thread(source):
         return False
-    theirs, ours = _base(source), _base(here)
+    theirs, ours = main_channel(source), main_channel(here)
     if theirs is None or ours is None:
         return False
     return theirs.id == ours.id or _is_open(theirs) or _overwrites(theirs) == _overwrites(ours)
@@ -166,8 +167,8 @@ def _is_closed_thread(channel: object) -> bool:
     return isinstance(channel, discord.Thread) and channel.is_private()
 
 
-def _base(channel: Channel) -> discord.abc.GuildChannel | None:
-    """Return the channel whose overwrites apply: for a thread its parent."""
+def main_channel(channel: Channel) -> MainChannel | None:
+    """Return the channel with the overwrites and the webhook: for a thread its parent, for a direct message None."""
     if isinstance(channel, discord.DMChannel):
         return None
     return channel.parent if isinstance(channel, discord.Thread) else channel
@@ -178,11 +179,12 @@ def person_in(
 ) -> Person:
     """Return a user with their rights in a channel, or without rights if they aren't a known member of its guild. The
     bots' owner may do in the program what Discord's permissions allow others."""
-    is_owner = directory.is_owner(user.id)
+    is_owner, name = directory.is_owner(user.id), clean_name(user.display_name)
     if not isinstance(user, discord.Member) or not isinstance(channel, Channel):
-        return Person(user.id, manages_messages=is_owner)
+        return Person(user.id, manages_messages=is_owner, name=name)
     roles = frozenset(role.id for role in user.roles)
-    return Person(user.id, roles, is_owner or channel.permissions_for(user).manage_messages)
+    may = channel.permissions_for(user)
+    return Person(user.id, roles, is_owner or may.manage_messages, is_owner or may.manage_guild, name)
 
 
 def author_of(message: discord.Message, directory: Directory) -> Person:

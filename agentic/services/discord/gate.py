@@ -31,6 +31,7 @@ from cachetools import LRUCache
 from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.chat.transcript import MAX_PINS
 from agentic.process.redaction import Redactor
+from agentic.services.discord.channels import MainChannel
 from agentic.services.discord.odd_payloads import UnreadableAnswer, answer_read
 from agentic.services.discord.rate_limit import RefusedRequests, RequestWindow
 from agentic.state.leases import ALWAYS_HELD, AnyLease
@@ -45,11 +46,13 @@ _MISSING_ACCESS = 50001
 _FILE_NOTE = re.compile(r"\n?-# The (?:picture|file) (?:was too large to post|could not be posted) here\.\Z")
 _MORE = "\n… (cut here: too long for Discord)"
 Attach = Callable[[], discord.File]
-WebhookChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
 T = TypeVar("T")
 RETRY_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
 PIN_PAGE = 50  # Discord's largest page
+VOTER_PAGE = 100  # Discord's largest page
+MAX_POLL_QUESTION = 300  # characters
 TYPING_SECONDS = 8.0  # Discord shows typing for ten
+TYPING_REFRESH = TYPING_SECONDS + 0.25  # a bit more than the gate's pause, or every other request would be dropped
 TYPING_SHARE = 0.4  # of the window; if it is fuller, typing is skipped
 MAX_TYPED = 1000  # channels remembered
 
@@ -88,6 +91,7 @@ class Extras:
     reply_to: int | None = None
     attach: Attach | None = None
     embed: discord.Embed | None = None
+    poll: discord.Poll | None = None  # of a new message
 
 
 NO_EXTRAS = Extras()
@@ -104,6 +108,10 @@ class OutboundShared:
         shown = embed.to_dict()
         clean = self.redact.everywhere(shown)
         return embed if clean == shown else discord.Embed.from_dict(clean)
+
+    def clean_poll(self, poll: discord.Poll) -> discord.Poll:
+        poll.question.text = self.redact(poll.question.text)[:MAX_POLL_QUESTION]
+        return poll
 
     def clean_file(self, file: discord.File) -> discord.File:
         """Clean a file's name and description. Its content is not checked."""
@@ -239,6 +247,8 @@ class Gate:
         more = self._more(extras, {"nonce": nonce, "enforce_nonce": True, "allowed_mentions": pings(extras.ping)})
         if reply_to is not None:
             more["reference"] = reply_to
+        if extras.poll is not None:
+            more["poll"] = self._shared.clean_poll(extras.poll)
 
         async def post(text: str | None, files: dict[str, Any]) -> discord.Message:
             async with self._passing(answers=extras.ping is not None):
@@ -408,15 +418,29 @@ class Gate:
             return None
 
     async def givers(self, reaction: discord.Reaction, limit: int) -> Sequence[discord.User | discord.Member]:
-        """Return the users who gave a reaction. `limit` is at most 100."""
+        """Return the users who gave a reaction, at most `limit` (up to 100). Super reactions take a second request."""
         await self._enter()
-        return await reaction.users(limit=limit).flatten()
+        found = await reaction.users(limit=limit).flatten()
+        if reaction.count_details.burst:
+            await self._enter()
+            found += await reaction.users(limit=limit, type=discord.ReactionType.burst).flatten()
+        return found[:limit]
 
-    async def webhooks(self, channel: WebhookChannel) -> Sequence[discord.Webhook]:
+    async def voters(self, answer: discord.PollAnswer, after: int) -> Sequence[discord.User | discord.Member]:
+        """Return one page of the users who gave a poll's answer, with ids above `after`."""
+        await self._enter()
+        return await answer.voters(limit=VOTER_PAGE, after=discord.Object(after)).flatten()
+
+    async def end_poll(self, message: discord.Message) -> None:
+        """End the poll in one of the bot's messages."""
+        async with self._passing():
+            await message.end_poll()
+
+    async def webhooks(self, channel: MainChannel) -> Sequence[discord.Webhook]:
         async with self._passing():
             return await channel.webhooks()
 
-    async def make_webhook(self, channel: WebhookChannel, name: str) -> discord.Webhook:
+    async def make_webhook(self, channel: MainChannel, name: str) -> discord.Webhook:
         async with self._passing():
             return await channel.create_webhook(name=name)
 

@@ -3,6 +3,7 @@
 py-cord's own loop retries without a pause if the gateway closes immediately, lets its pauses grow to many minutes over
 a day of short outages, logs each failure with a traceback, and leaves sockets open. Here a retry follows after 1 to
 30 s, with one log line, and its predecessor's sockets are closed first. A session is resumed if Discord still has it.
+If the gateway only cuts connections that resume a session, a new session begins after a few attempts.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ CLOSE_SECONDS = 2.0  # to wait for the gateway's answer to a close; a dead conne
 CLEAN_CLOSE = 1000  # Discord sends it without a reason
 DISALLOWED_INTENTS = 4014
 MAX_SESSIONS, DAY = 900, 86_400.0
+MAX_RESUMES = 5  # in a row that the gateway didn't answer
 BACKOFF_TEXT = "Paused: my AI provider is rejecting requests"
 
 
@@ -68,7 +70,8 @@ class GatewayConnection:
     ) -> None:
         self._client, self._name, self._rng, self._clock, self._sleep = client, name, rng, clock, sleep
         self._sessions = sessions or SessionLimit(clock)
-        self._opened: list[DiscordWebSocket] = []
+        self._opened: list[_Socket] = []
+        self._unanswered = 0  # resumes in a row
         self._resume: dict[str, Any] = {}  # py-cord's arguments for resuming the session
         self._welcome = False
         self._tries = 0  # since the last session
@@ -143,8 +146,10 @@ class GatewayConnection:
 
     def _keep_session(self, *, resumes: bool = True) -> None:
         """Decide whether the next try resumes the session or begins a new one."""
-        if not resumes:
-            self._resume = {"resume": False}
+        if self._opened and self._opened[-1].has_asked_to_resume and not self._welcome:
+            self._unanswered += 1
+        if not resumes or self._unanswered >= MAX_RESUMES:
+            self._resume, self._unanswered = {"resume": False}, 0
         elif self._opened and self._opened[-1].session_id is not None:
             session, sequence = self._opened[-1].session_id, self._opened[-1].sequence
             self._resume = {"resume": True, "session": session, "sequence": sequence}
@@ -153,14 +158,24 @@ class GatewayConnection:
         self._welcome = True
         if self._tries:
             log.info("%s is connected to Discord again", self._name)
-        self._tries = 0
+        self._tries = self._unanswered = 0
 
 
-def _collect_sockets(opened: list[DiscordWebSocket]) -> type[DiscordWebSocket]:
+class _Socket(DiscordWebSocket):
+    """A socket that knows whether it asked Discord to resume a session."""
+
+    has_asked_to_resume = False
+
+    async def resume(self) -> None:
+        self.has_asked_to_resume = True
+        await super().resume()
+
+
+def _collect_sockets(opened: list[_Socket]) -> type[_Socket]:
     """Return a socket class that adds each instance to `opened`: every socket must be closed, but py-cord returns it
     only after the gateway's first message."""
 
-    class Socket(DiscordWebSocket):
+    class Socket(_Socket):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             opened.append(self)

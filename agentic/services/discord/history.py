@@ -19,6 +19,7 @@ from agentic.chat.service import HistoryListener
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.context.entries import Entry
 from agentic.context.history import Interval
+from agentic.process.tasks import cancel_and_wait
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, error_code
 from agentic.services.discord.messages import to_entries
 from agentic.state.posts import WebhookPosts
@@ -112,10 +113,7 @@ class HistoryFetcher:
     async def aclose(self) -> None:
         for timer in self._again.values():
             timer.cancel()
-        tasks = [*self._tasks.values(), *([self._idle] if self._idle else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks.values(), *([self._idle] if self._idle else []))
 
     async def _read_waiting(self) -> None:
         while self._waiting:

@@ -11,9 +11,11 @@ forwarded snapshot have the same shape, and a component unknown to py-cord keeps
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import discord
 
@@ -24,7 +26,7 @@ from agentic.chat.service import IncomingMessage, Person
 from agentic.context.commands import order_in
 from agentic.context.entries import Addressees, Attachment, Entry, Kind, Reaction, Speaker, hidden_by_text, one_line
 from agentic.services.discord.channels import author_of, parent_of
-from agentic.services.discord.mentions import mentioned_in, to_names
+from agentic.services.discord.mentions import NO_NAMES, mentioned_in, to_names
 from agentic.text import counted
 
 NO_AGENTS = Directory()
@@ -48,7 +50,6 @@ class CommandQuestion:
 
     by: discord.User
     agent: int
-    prompt: str
 
 
 def command_question(message: discord.Message, directory: Directory) -> CommandQuestion | None:
@@ -59,7 +60,7 @@ def command_question(message: discord.Message, directory: Directory) -> CommandQ
     read = read_question(message.content)
     if read is None or directory.agent_of(read[0]) is None:
         return None
-    return CommandQuestion(used.user, *read)
+    return CommandQuestion(used.user, read[0])
 
 
 def is_said(message: discord.Message) -> bool:
@@ -89,14 +90,16 @@ def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
     )
 
 
-def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> str:
-    """Return the content with names for mentions, channels, roles, and custom emoji; for agents even without a ping."""
+def shown_text(message: discord.Message, directory: Directory = NO_AGENTS, people: Mapping[int, str] = NO_NAMES) -> str:
+    """Return the content with names for mentions, channels, roles, and custom emoji; for agents and `people` even
+    without a ping."""
     if "<" not in message.content:
         return message.content
     agents = {user_id: directory.name_of(user_id) for user_id in mentioned_in(message.content)}
     return to_names(
         message.content,
         {
+            **people,
             **{user_id: name for user_id, name in agents.items() if name is not None},
             **{user.id: clean_name(user.display_name) for user in message.mentions},
         },
@@ -266,6 +269,14 @@ def forwarded_files(message: discord.Message) -> Iterator[Attachment]:
                 kind = str(file.get("content_type") or "").split(";")[0]
                 name, size = str(file.get("filename") or "file"), _number(file.get("size"))
                 yield Attachment(file_id, name, str(file["url"]), size, kind)
+
+
+def expires_at(url: str) -> float:
+    """Return when an attachment's address expires, in unix seconds. Discord writes it in hexadecimal."""
+    try:
+        return float(int(parse_qs(urlsplit(url).query)["ex"][0], 16))
+    except (KeyError, ValueError, OverflowError):
+        return math.inf
 
 
 def notice_of(message: discord.Message) -> str | None:

@@ -10,14 +10,17 @@ from typing import Any
 import discord
 
 from agentic.actions.base import Place
-from agentic.chat.directory import Directory
+from agentic.agent.roster import without_mentions
+from agentic.chat.directory import Directory, clean_name
 from agentic.personas.memory import MaySee
 from agentic.rooms.opening import RoomOpener
-from agentic.services.discord.channels import Audience, parent_of
+from agentic.services.discord.channels import Audience, GuildChannel, parent_of
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, error_code
+from agentic.services.discord.mentions import mentioned_in, to_names
 from agentic.services.discord.room_threads import DiscordRoomBot
 
 KEPT_SECONDS = 600.0
+MAX_NAMED = 10  # people in a text
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +50,23 @@ class DiscordPlace(Place):
     def may_see(self, here: int) -> MaySee:
         return self._audience.may_see(here)
 
+    async def with_names(self, text: str, here: int) -> str:
+        place, may_see, names = self._client.get_channel(here), self.may_see(here), dict[int, str]()
+        if not isinstance(place, GuildChannel) or "<" not in text:
+            return text
+        guild = place.guild
+        for user_id in sorted(mentioned_in(text))[:MAX_NAMED]:
+            try:
+                member = await self._gate.member(guild, user_id)
+            except REQUEST_ERRORS as error:
+                log.info("reading a mentioned person's name failed: %s; the text says someone", error_code(error))
+                break
+            if member is not None:
+                names[user_id] = clean_name(member.display_name)
+        channels = {each.id: each.name for each in (*guild.channels, *guild.threads) if may_see(each.id)}
+        roles = {role.id: role.name for role in guild.roles}
+        return to_names(without_mentions(text, names.get), channels=channels, roles=roles)
+
     async def owners(self) -> Collection[int]:
         """Return the user ids of the application's owners, cached for ten minutes. If Discord can't be reached, return
         the last known owners."""
@@ -63,6 +83,9 @@ class DiscordPlace(Place):
 
     def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
         return self._room_bot.room_problem(channel_id, webhooks=webhooks)
+
+    def thread_problem(self, thread_id: int) -> str | None:
+        return self._room_bot.thread_problem(thread_id)
 
     @property
     def opener(self) -> RoomOpener:

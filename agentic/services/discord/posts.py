@@ -310,7 +310,7 @@ async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
                 picture = await asyncio.to_thread(scale, picture.data, ImageLimits(MAX_SIDE, limit))
         except FetchRefused as error:
             log.warning("channel %d: scaling a picture of %d bytes failed: %s", channel.id, len(picture.data), error)
-    embed = discord.Embed(colour=post.cost.colour).set_footer(text=str(post.cost)) if post.cost and embeds else None
+    embed = discord.Embed(color=post.cost.color).set_footer(text=str(post.cost)) if post.cost and embeds else None
     return Extras(attach=partial(_make_file, picture) if picture is not None else None, embed=embed)
 
 

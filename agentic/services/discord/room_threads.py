@@ -6,23 +6,25 @@ unknown_channel, discord_failed, or not_ours.
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import discord
 
-from agentic.chat.directory import Directory
+from agentic.chat.directory import Directory, clean_name
 from agentic.chat.outlet import CannotPost
 from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.context.entries import hidden_by_text
-from agentic.rooms.room_bot import VOTE, RoomPost, ThreadNow
+from agentic.rooms.room_bot import Poll, RoomPost, Stands, ThreadNow, ThreadWords
 from agentic.services.discord.channels import Channel, GuildChannel, permissions_in, refusal_in
-from agentic.services.discord.gate import REQUEST_ERRORS, Gate, error_code, nonce
-from agentic.services.discord.messages import is_said
+from agentic.services.discord.gate import REQUEST_ERRORS, VOTER_PAGE, Extras, Gate, error_code, nonce
+from agentic.services.discord.messages import is_said, shown_text
 from agentic.services.discord.posts import explain_failure
 from agentic.state.leases import AnyLease
 from agentic.state.posts import WebhookPosts
+from agentic.state.rooms import VOTE
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ SKIN_TONES = dict.fromkeys(range(0x1F3FB, 0x1F400))
 PAGE = 100  # Discord's largest
 MAX_READ = 1000  # messages of a thread
 MAX_GIVERS = 100  # of a reaction
+MAX_VOTERS = 5000  # of a poll's answer
+POLL_EXPIRED = 520001
 _explain = partial(explain_failure, not_found="gone")
 
 
@@ -66,6 +70,13 @@ class DiscordRoomBot:
         missing = list(lacking(channel, {**PERMISSIONS, **WEBHOOKS} if webhooks else PERMISSIONS))
         return f"the bot lacks {' and '.join(missing)} there" if missing else None
 
+    def thread_problem(self, thread_id: int) -> str | None:
+        """Return why a thread can't become a room, as a text for people, or None if it can."""
+        thread = self._bot.get_channel(thread_id)
+        if not isinstance(thread, discord.Thread):
+            return "the bot can't see that thread. If it's archived, write a message in it first"
+        return "that's a private thread, and rooms are open to all in the channel" if thread.is_private() else None
+
     def may_write_in_threads(self, channel_id: int) -> bool | None:
         """Return whether the bot may write in the channel's threads, or None if that is unknown."""
         channel = self._bot.get_channel(channel_id)
@@ -87,6 +98,12 @@ class DiscordRoomBot:
             log.info("channel %d: reading a room's thread failed: %s", channel_id, error_code(error))
             return None
         return ThreadNow(thread.archived, thread.locked) if isinstance(thread, discord.Thread) else None
+
+    async def find_deleted(self, channel_id: int, thread_id: int, message_ids: Sequence[int]) -> Sequence[int]:
+        """Return which of the thread's messages were deleted. Each takes a request."""
+        thread = await self._thread(channel_id, thread_id)
+        with _explain(thread_id, what="reading a room's questions in"):
+            return [each for each in message_ids if await self._gate.message(thread, each) is None]
 
     async def post_opening(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
         """Post the message that the thread will start at, without pings, and return its id. `request` is a message
@@ -115,6 +132,11 @@ class DiscordRoomBot:
         message = _text_channel(self._bot, channel_id).get_partial_message(message_id)
         with _explain(channel_id, what="changing a room's message in"):
             await self._gate.edit_by_id(message, text)
+
+    async def has_message(self, channel_id: int, message_id: int) -> bool:
+        """Return whether the message exists: its deletion may have been missed."""
+        with _explain(channel_id, what="reading a proposal in"):
+            return await self._gate.message(self._channel(channel_id), message_id) is not None
 
     def sees(self, channel_id: int) -> bool:
         """Return whether the bot may read the text channel."""
@@ -160,25 +182,83 @@ class DiscordRoomBot:
             with _explain(thread.id, what="changing a room's thread in"):
                 await self._gate.edit_thread(thread, archived=archived)
 
-    async def posts(self, channel_id: int, thread_id: int) -> Sequence[RoomPost]:
-        """Return the agents' posts in the thread with their votes, oldest first; in a long thread only the newest."""
+    async def words(self, channel_id: int, thread_id: int) -> ThreadWords:
+        """Return the agents' posts in the thread with names for mentions and with their votes, oldest first, and who
+        else wrote there; in a long thread only the newest."""
         thread, ours = await self._thread(channel_id, thread_id), await self._posts.read(thread_id)
         newest_first: list[discord.Message] = []
         found: list[RoomPost] = []
+        people: set[int] = set()
         with _explain(thread_id, what="reading a room's votes in"):
             while len(newest_first) < MAX_READ:
                 page = await self._gate.history(thread, PAGE, newest_first[-1].id if newest_first else None)
                 newest_first += page
                 if len(page) < PAGE:
                     break
+            names = {each.author.id: clean_name(each.author.display_name) for each in newest_first}
             for each in reversed(newest_first):
                 if not is_said(each) or hidden_by_text(each.content):  # skip notices
                     continue
                 agent = ours.get(each.id) if each.webhook_id else self._directory.agent_of(each.author.id)
+                if agent is None and not each.author.bot:
+                    people.add(each.author.id)
                 if agent is not None:
                     votes = [one for one in each.reactions if str(one.emoji).translate(SKIN_TONES) == VOTE]
-                    found.append(RoomPost(each.id, agent, each.content, await self._voters(votes)))
+                    text = shown_text(each, self._directory, names)
+                    found.append(RoomPost(each.id, agent, text, await self._voters(votes)))
+        return ThreadWords(tuple(found), frozenset(people))
+
+    def may_ask(self, channel_id: int) -> bool:
+        """Return whether the bot may post polls in the text channel and its threads."""
+        channel = self._bot.get_channel(channel_id)
+        return isinstance(channel, discord.TextChannel) and permissions_in(channel).send_polls
+
+    async def ask(
+        self, channel_id: int, thread_id: int, text: str, poll: Poll, key: str, *, since: float | None
+    ) -> int:
+        """Post a poll below a text, and return its message's id. The same `key` twice makes one message. `since`: the
+        poll may already exist, made after that time (unix seconds)."""
+        thread = await self._thread(channel_id, thread_id)
+        answers = [discord.PollAnswer(each) for each in poll.answers]
+        extras = Extras(poll=discord.Poll(poll.question, answers=answers, duration=poll.hours))
+        with _explain(thread_id, what="posting a room's poll in"):
+            there = await self._posted_before(thread, text, since) if since is not None else None
+            return there or (await self._gate.send(thread, text, extras, nonce=nonce(key, 0))).id
+
+    async def end_poll(self, channel_id: int, thread_id: int, message_id: int) -> None:
+        """End a poll that the bot posted; only its author may."""
+        message = await self._poll_message(channel_id, thread_id, message_id)
+        if message.author.id != message.guild.me.id:  # type: ignore[union-attr]  # threads are in guilds
+            raise CannotPost("not_permitted")
+        with _explain(thread_id, what="ending a room's poll in"):
+            try:
+                await self._gate.end_poll(message)
+            except discord.HTTPException as error:
+                if error.code != POLL_EXPIRED:
+                    raise
+
+    async def stands(self, channel_id: int, thread_id: int, message_id: int) -> Stands:
+        """Return person → the answer to a poll, in small letters."""
+        message = await self._poll_message(channel_id, thread_id, message_id)
+        found: dict[int, str] = {}
+        with _explain(thread_id, what="reading a room's poll in"):
+            for answer in message.poll.answers if message.poll is not None else ():
+                last = 0
+                for _ in range(0, MAX_VOTERS, VOTER_PAGE):
+                    page = [user.id for user in await self._gate.voters(answer, last)]
+                    found |= dict.fromkeys(page, answer.text.casefold())
+                    if len(page) < VOTER_PAGE:
+                        break
+                    last = max(page)
         return found
+
+    async def _poll_message(self, channel_id: int, thread_id: int, message_id: int) -> discord.Message:
+        thread = await self._thread(channel_id, thread_id)
+        with _explain(thread_id, what="reading a room's poll in"):
+            message = await self._gate.message(thread, message_id)
+        if message is None:
+            raise CannotPost("gone")
+        return message
 
     def may_write(self, channel_id: int) -> bool:
         """Return whether the bot may write in the channel or thread."""
@@ -207,6 +287,21 @@ class DiscordRoomBot:
             given = {str(one.emoji).rstrip("\ufe0f"): one for one in (message.reactions if message else ())}
             wanted = (given.get(emoji.rstrip("\ufe0f")) for emoji in emojis)
             return [await self._voters([one] if one is not None else ()) for one in wanted]
+
+    async def upload(self, channel_id: int, text: str, name: str, data: bytes, key: str) -> tuple[int, str]:
+        """Post a file. Return the message's id and the file's address. The same `key` twice makes one message."""
+        extras = Extras(attach=lambda: discord.File(io.BytesIO(data), filename=name))
+        with _explain(channel_id, what="posting a picture in"):
+            message = await self._gate.send(self._channel(channel_id), text, extras, nonce=nonce(key, 0))
+        if not message.attachments:
+            raise CannotPost("discord_failed")
+        return message.id, message.attachments[0].url
+
+    async def attachment_url(self, channel_id: int, message_id: int) -> str | None:
+        """Return the current address of a message's file, or None if it was deleted."""
+        with _explain(channel_id, what="reading a picture in"):
+            message = await self._gate.message(self._channel(channel_id), message_id)
+        return message.attachments[0].url if message is not None and message.attachments else None
 
     def _channel(self, channel_id: int) -> GuildChannel:
         channel = self._bot.get_channel(channel_id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 
 import discord
@@ -69,6 +69,7 @@ class DiscordService(HostedService):
     def share(self, transcripts: Transcripts, redact: Redactor, posts: WebhookPosts | None = None) -> None:
         """Create the objects that all bots share."""
         self.outbound = OutboundShared(redact)
+        self.avatars = dict[str, str]()  # agent → the address of its picture, if that is a file
         self.fetcher = HistoryFetcher(transcripts, posts)
         self.history_cache = HistoryCache(transcripts)
 
@@ -96,6 +97,17 @@ def learn_webhook_posts(bus: Bus, directory: Directory) -> None:
             directory.learn_post(*post)
 
     bus.subscribe(keys.WEBHOOK_POSTED, learn)
+
+
+def is_address(avatar: str) -> bool:
+    """Return whether a picture is given by its address, not as a file."""
+    return avatar.startswith("https://")
+
+
+def avatar_of(agent: AgentSettings, uploaded: Mapping[str, str]) -> str | None:
+    """Return the address of an agent's picture, or None if it has none, or its file isn't uploaded."""
+    written = agent.front.avatar
+    return written if written is None or is_address(written) else uploaded.get(agent.name)
 
 
 class DiscordChannels:
@@ -222,7 +234,8 @@ class DiscordChannels:
         channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
         if not isinstance(channel, Channel) or me is None or not self._posting(channel_id).is_held:
             return None
-        return channel, WebhookIdentity(own.name, own.display_name, own.front.avatar or me.display_avatar.url)
+        avatar = avatar_of(own, self._discord.avatars) or me.display_avatar.url
+        return channel, WebhookIdentity(own.name, own.display_name, avatar)
 
 
 class PersonaChannels:
@@ -238,9 +251,7 @@ class PersonaChannels:
         arriving: Callable[[], bool],
         lease: AnyLease,
     ) -> None:
-        avatar = settings.front.avatar or default_avatar(settings.name)
-        self._face = WebhookIdentity(settings.name, settings.display_name, avatar)
-        self._services, self._bots, self._lease = services, bots, lease
+        self._settings, self._services, self._bots, self._lease = settings, services, bots, lease
         self._bots_arriving = arriving
 
     @property
@@ -271,17 +282,19 @@ class PersonaChannels:
         guilds that are still arriving."""
         await self.wait_for(channel_id)
         services, view, parent = self._services, self._view(channel_id), self.place(channel_id).parent_id
+        name, shown = self._settings.name, self._settings.display_name
         if view is None or parent is None or services.chats.scope.theme(channel_id, parent, view.guild_id) is None:
             return None
-        silence = services.silence
+        silence, discord_service = services.silence, services.chats.get(DiscordService)
+        avatar = avatar_of(self._settings, discord_service.avatars) or default_avatar(name)
         sink = WebhookSink(
             view,
-            services.chats.get(DiscordService).webhooks,
-            self._face,
+            discord_service.webhooks,
+            WebhookIdentity(name, shown, avatar),
             names=services.agents.names,
             lease=ConditionalLease(lambda: silence.check(self.place(channel_id)) is None, self._lease),
         )
-        return Outlet(view.read_by(self._face.name), sink)
+        return Outlet(view.read_by(shown), sink)
 
     async def wait_for(self, channel_id: int) -> None:
         """Wait until a bot sees the channel or all bots and guilds have arrived, for at most GUILD_WAIT seconds."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Self
+from weakref import WeakSet
 
 import discord
 
@@ -19,7 +19,7 @@ from agentic.services.discord.channels import Channel, me_in, parent_in, permiss
 from agentic.services.discord.gate import (
     NO_EXTRAS,
     REQUEST_ERRORS,
-    TYPING_SECONDS,
+    TYPING_REFRESH,
     Extras,
     Gate,
     error_code,
@@ -42,7 +42,6 @@ from agentic.state.leases import AnyLease
 log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
-REFRESH = TYPING_SECONDS + 0.25  # a bit more than the gate's pause, or every other request would be dropped
 FIRST_CHARACTERS = 40  # posted at first, so that no message begins with a word or two
 PACE = 1.2  # seconds between two edits
 HELD_BACK = 200  # characters; a longer word is shown before it ends
@@ -67,7 +66,7 @@ class DiscordSink:
         self._channel_names: Mapping[str, str] = {}
         self._writer = MessageWriter(view.channel, view.gate, view.transcripts, posting=posting, lease=lease)
         self._streaming: DiscordStreamingPost | None = None
-        self._typing: set[TypingSign] = set()
+        self._typing: WeakSet[TypingSign] = WeakSet()
         self.command_replies = DiscordCommandReplies(view.channel, view.gate, self._writer, self._background)
 
     @property
@@ -112,7 +111,7 @@ class DiscordSink:
         self, turn_id: str, *, ping: int | None = None, after: int | None = None, split_at: int = SPLIT_AT
     ) -> DiscordStreamingPost:
         """Return a streaming post for `async with`; `ping` and `after` as in Post. `post` with the same turn completes
-        it, and `withdraw` deletes it. Typing ends with its first message."""
+        it, and `withdraw` deletes it. Typing ends with its first text."""
         self._streaming = DiscordStreamingPost(self, turn_id, ping, after, min(split_at, STREAMING_LIMIT))
         return self._streaming
 
@@ -170,21 +169,14 @@ class DiscordSink:
         transcript.react(message_id, emoji, me.id, clean_name(me.display_name), bot=True)
         return True
 
-    @contextmanager
-    def typing(self) -> Iterator[None]:
-        """Show typing during the `with` block, in the background."""
-
+    def typing(self) -> TypingSign:
         async def show(shown: bool) -> None:
             if shown:  # Discord ends it on its own
                 await self._posting_gate.typing(self._channel, self._channel.id)
 
-        sign = TypingSign(show, self._background, REFRESH)
+        sign = TypingSign(show, self._background, TYPING_REFRESH)
         self._typing.add(sign)
-        try:
-            yield
-        finally:
-            sign.stop()
-            self._typing.discard(sign)
+        return sign
 
     def end_typing(self) -> None:
         for sign in self._typing:
@@ -206,7 +198,8 @@ class DiscordStreamingPost:
         self.turn_id = turn_id
         self._sink, self._ping, self._after, self._limit = sink, ping, after, limit
         self.parts: PostParts | None = None  # None while nothing was posted
-        self._text = ""
+        self._text = self._note = ""
+        self._has_text = False  # some of the text was shown
         self._updated, self._stopping = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -220,6 +213,11 @@ class DiscordStreamingPost:
     def update(self, text: str) -> None:
         """Set the whole text so far. It may be shorter than before."""
         self._text = text
+        self._updated.set()
+
+    def note(self, line: str) -> None:
+        """Set a line that is shown until there is text."""
+        self._note = line
         self._updated.set()
 
     async def stop(self) -> None:
@@ -251,17 +249,20 @@ class DiscordStreamingPost:
 
     async def _show(self, text: str) -> None:
         begun = self.parts is not None and self.parts.first is not None
-        if len(text) < FIRST_CHARACTERS or (self.parts is not None and self.parts.abandoned):
+        has_text = len(text) >= FIRST_CHARACTERS
+        if not has_text:
+            text = "" if self._has_text else self._note
+        if not text or (self.parts is not None and self.parts.abandoned):
             return
-        if begun and not self._sink.quiet:
+        if (begun or not has_text) and not self._sink.quiet:
             self._updated.set()  # tried again after the pause
             return
         if self.parts is None:
             self.parts = await self._sink.open_parts(self.turn_id, self._ping, self._after)
         for number, chunk in enumerate(self._sink.split(text, self._limit, growing=True)):
             await self.parts.put(number, chunk + UNFINISHED)
-            if not begun:
-                begun = True
+            if has_text and not self._has_text:
+                self._has_text = True
                 self._sink.end_typing()
 
 

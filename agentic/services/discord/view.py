@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import discord
 
@@ -32,6 +34,7 @@ from agentic.services.discord.channels import (
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, error_code
 from agentic.services.discord.history import PAGE_TIMEOUT, HistoryCache, HistoryFetcher
 from agentic.services.discord.mentions import to_markup, user_ids
+from agentic.services.discord.messages import expires_at, to_entries
 
 DISCORD = ServiceInfo(
     key="discord",
@@ -40,7 +43,6 @@ DISCORD = ServiceInfo(
     members="AI members of a Discord server",
     heading="The channel #{}",
     markup="Discord's markdown",
-    stopping="write `@bot STOP`, or react with 🛑 to a bot's message",
 )
 
 log = logging.getLogger(__name__)
@@ -165,7 +167,31 @@ class DiscordView:
         return await self._history_cache.upto(interval, messages, read)
 
     async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
-        return await self._attachments.read(entries, limits)
+        return await self._attachments.read(await self.with_valid_addresses(entries), limits)
+
+    async def with_valid_addresses(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the entries with new addresses for files whose addresses have expired, which Discord's do after a day.
+        Each of these messages takes a request; if that fails, it stays as it is."""
+        return await asyncio.gather(*map(self._with_valid_addresses, entries))
+
+    async def _with_valid_addresses(self, entry: Entry) -> Entry:
+        if all(expires_at(file.url) > time.time() for file in entry.attachments):
+            return entry
+        places = (view for view in (self, self.parent) if view is not None)
+        place = next((view for view in places if view.transcript.has(entry.id)), None)
+        if place is None or not permissions_in(place.channel).read_message_history:
+            return entry  # of another channel, which was read a moment ago; or it may not be read again
+        try:
+            async with asyncio.timeout(PAGE_TIMEOUT):
+                message = await self.gate.message(place.channel, entry.id)
+        except (*REQUEST_ERRORS, TimeoutError) as error:
+            text = "message %d: reading new addresses of its files failed: %s"
+            log.info(text, entry.id, error_code(error))
+            return entry
+        found = to_entries([message] if message is not None else [], self.transcripts.directory)
+        addresses = {file.id: file.url for fresh in found for file in fresh.attachments}
+        place.transcript.renew_addresses(entry.id, addresses)
+        return entry.with_addresses(addresses)
 
     async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
         """Return a page of messages, newest first, or none if the bot may not read them. Raises REQUEST_ERRORS."""
@@ -196,17 +222,29 @@ class DiscordView:
         return [(one.id, one.author.id, one.created_at.timestamp(), emoji) for one, emoji in given if emoji in emojis]
 
     async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
-        """Return the people who gave a reaction, with their rights here, or none if that fails."""
+        """Return the people who gave a reaction, with their rights here, or none if that fails. The reactions of people
+        who left the server stay."""
         try:
             message = await self.gate.message(self.channel, message_id)
             given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []
-            people = [user for one in given for user in await self.gate.givers(one, MAX_GIVERS) if not user.bot]
+            users = [user for one in given for user in await self.gate.givers(one, MAX_GIVERS) if not user.bot]
         except REQUEST_ERRORS as error:
             text = "channel %d: reading who reacted with %s to message %d failed: %s"
             log.warning(text, self.channel_id, emoji, message_id, error_code(error))
             return ()
-        directory = self.transcripts.directory
-        return [person_in(await self._member(user.id) or user, self.channel, directory) for user in people]
+        return [await self._person(user) for user in users]
+
+    async def _person(self, user: discord.User | discord.Member) -> Person:
+        """Return a user with their rights here; without rights if they left, or if that can't be read."""
+        guild, directory = guild_of(self.channel), self.transcripts.directory
+        if guild is None:
+            return person_in(user, self.channel, directory)
+        try:
+            member = await self.gate.member(guild, user.id)
+        except REQUEST_ERRORS as error:
+            log.info("user %d: reading their roles failed: %s; assuming none", user.id, error_code(error))
+            return person_in(user, self.channel, directory)
+        return replace(person_in(member or user, self.channel, directory), has_left=member is None)
 
     async def _completed(self, messages: Sequence[discord.Message]) -> Sequence[discord.Message]:
         """Add what REST leaves out: the roles of people who give commands, and the people who hide messages."""

@@ -17,7 +17,7 @@ import logging
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 from weakref import WeakValueDictionary
 from zlib import crc32
 
@@ -26,18 +26,27 @@ import discord
 from cachetools import LRUCache
 
 from agentic.chat.directory import BLANK_LETTERS, Directory
-from agentic.chat.outlet import CannotPost, ChannelView, Post, Posted, SinkWithoutSigns, ignore_post, without_mark
+from agentic.chat.outlet import (
+    CannotPost,
+    ChannelView,
+    Post,
+    Posted,
+    SinkWithoutSigns,
+    TypingSign,
+    ignore_post,
+    without_mark,
+)
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.tasks import BackgroundTasks
-from agentic.services.discord.channels import Channel
+from agentic.services.discord.channels import Channel, MainChannel, main_channel
 from agentic.services.discord.gate import (
     CONNECTION_ERRORS,
     NO_EXTRAS,
     REQUEST_ERRORS,
     RETRY_PAUSE,
+    TYPING_REFRESH,
     Extras,
     Gate,
-    WebhookChannel,
     error_code,
     fit,
     with_file_note,
@@ -169,13 +178,13 @@ class Webhooks:
 
     async def ours(self, gate: Gate, channel: Channel) -> frozenset[int]:
         """Return the ids of the webhooks there that our bots created."""
-        place = _place(channel)
+        place = main_channel(channel)
         found = self._made_by_us(await gate.webhooks(place)) if place is not None else ()
         return frozenset(webhook.id for webhook in found)
 
     async def _by(self, gate: Gate, channel: Channel, request: Callable[[discord.Webhook], Awaitable[T]]) -> T:
         """Make a request through the channel's webhook. Forget the webhook if it turns out to be deleted."""
-        place = _place(channel)
+        place = main_channel(channel)
         if place is None:
             raise CannotPost("not_permitted")
         webhook = await self._webhook(gate, place)
@@ -186,7 +195,7 @@ class Webhooks:
                 del self._known[place.id]
             raise
 
-    async def _webhook(self, gate: Gate, place: WebhookChannel) -> discord.Webhook:
+    async def _webhook(self, gate: Gate, place: MainChannel) -> discord.Webhook:
         async with self._locks.setdefault(place.id, asyncio.Lock()):
             known = self._known.get(place.id)
             if known is not None:
@@ -336,19 +345,21 @@ class WebhookWriter:
 class WebhookSink(SinkWithoutSigns):
     """A channel or thread as a persona without an account writes to it.
 
-    A persona adds no reactions and shows no typing, because a webhook can only post, and the bot that reads the channel
-    for it would be shown instead. A post isn't streamed: it appears whole. `names` are the agents' names by key;
-    `lease` is checked before each request.
+    A persona adds no reactions, because a webhook can only post. While it thinks, the bot that posts for it shows
+    typing. A post isn't streamed: it appears whole. `names` are the agents' names by key; `lease` is checked before
+    each request.
     """
 
     may_attach = True
     may_react = False
+    _background: ClassVar[BackgroundTasks] = BackgroundTasks()
 
     def __init__(
         self, view: DiscordView, webhooks: Webhooks, face: WebhookIdentity, *, names: Mapping[str, str], lease: AnyLease
     ) -> None:
         self._view, self._names = view, names
         self._channel_names: Mapping[str, str] = {}
+        self._typing_gate = view.gate.under(lease)
         self._writer = WebhookWriter(view, webhooks, face, lease=lease)
 
     def refusal(self) -> str | None:
@@ -358,6 +369,13 @@ class WebhookSink(SinkWithoutSigns):
     def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
         """Add names of agents, by key, that the persona may mention as `@name`."""
         self._channel_names = channel_names
+
+    def typing(self) -> TypingSign:
+        async def show(shown: bool) -> None:
+            if shown:  # Discord ends it on its own
+                await self._typing_gate.typing(self._view.channel, self._view.channel.id)
+
+        return TypingSign(show, self._background, TYPING_REFRESH)
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
         """Post text and picture as one message, or as several if the text is too long, without pings. See put_all."""
@@ -397,15 +415,8 @@ def _plain(name: str) -> str:
 
 def may_use_webhooks(channel: Channel) -> bool:
     """Return whether the bot may create and use a webhook there."""
-    place = _place(channel)
+    place = main_channel(channel)
     return place is not None and place.permissions_for(place.guild.me).manage_webhooks
-
-
-def _place(channel: Channel) -> WebhookChannel | None:
-    """Return the channel with the webhook: for a thread its parent, for a direct message None."""
-    if isinstance(channel, discord.DMChannel):
-        return None
-    return channel.parent if isinstance(channel, discord.Thread) else channel
 
 
 def _thread(channel: Channel) -> discord.Object | None:

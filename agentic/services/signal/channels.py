@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from agentic.agent.services import Services
@@ -55,7 +54,6 @@ SIGNAL = ServiceInfo(
     members="AIs that people chat with on Signal",
     heading="The chat {}",
     markup="Signal's style: **bold**, *italic*, ~~struck~~, `code`, and links as plain addresses",
-    stopping="write STOP, or react with 🛑 to a message of mine",
 )
 
 log = logging.getLogger(__name__)
@@ -261,10 +259,7 @@ class SignalSink(SinkWithoutSigns):
         transcript.react(message_id, emoji, me.person, me.name, bot=True)
         return True
 
-    @contextmanager
-    def typing(self) -> Iterator[None]:
-        """Show typing during the `with` block, in the background."""
-
+    def typing(self) -> TypingSign:
         async def show(shown: bool) -> None:
             recipient = self._account.chats.recipient(self._view.chat)
             if recipient is not None and (not shown or self._lease.is_held):
@@ -273,11 +268,7 @@ class SignalSink(SinkWithoutSigns):
                 except SignalError as error:  # it is soon repeated
                     log.debug("Signal: showing typing failed: %s", error)
 
-        sign = TypingSign(show, self._background, REFRESH)
-        try:
-            yield
-        finally:
-            sign.stop()
+        return TypingSign(show, self._background, REFRESH)
 
 
 class SignalChannels(HeardChannels):

@@ -17,6 +17,7 @@ from agentic.chat.attachments import AttachmentReader
 from agentic.chat.service import AgentChannels
 from agentic.findings import Findings
 from agentic.ids import is_snowflake
+from agentic.process.tasks import cancel_and_wait
 from agentic.services.context import HostedService, ServiceContext
 from agentic.services.handler import AccountHandler
 from agentic.services.signal.channels import SIGNAL, SignalChannels
@@ -80,9 +81,7 @@ class SignalService(HostedService):
     async def stop_listening(self) -> None:
         """Stop listening. Messages that arrive while no process listens are probably lost: in json-rpc mode the server
         delivers them only to open connections, and doesn't keep them."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
 
     async def aclose(self) -> None:
         await self._stack.aclose()

@@ -93,6 +93,7 @@ SECRETS = st.lists(st.sampled_from(["SECRET", " ", "\n", "\n\n", "**", "*", "_",
 @pytest.mark.promise(517)
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from(["open ", "**", "*", "_", "> ", "\n", "# "]), max_size=30), SECRETS, LIMITS)
+@example([*["open "] * 9, "**", "open ", "*"], ["*"], 60)
 def test_no_word_of_a_spoiler_can_be_read(before: list[str], secret: list[str], limit: int) -> None:
     """But for three or more marks in a row outside of words, which Discord and the splitter read in different ways."""
     text = f"{''.join(before)}||SECRET {''.join(secret)} SECRET|| open" + " word" * 10

@@ -58,7 +58,9 @@ async def test_people_vote_by_the_reactions_that_the_bot_put_there():
 async def test_a_vote_whose_message_was_deleted_has_nobody():
     async with scene() as (server, channel, posts):
         message_id = await posts.post(channel.id, "🫥 Which?", "vote", since=0.0)
+        assert await posts.has_message(channel.id, message_id)
         await server.delete(channel.id, message_id)
+        assert not await posts.has_message(channel.id, message_id)
         assert await posts.voters(channel.id, message_id, BOXES) == [frozenset(), frozenset()]
 
 

@@ -9,7 +9,7 @@ import warnings
 import discord
 import pytest
 
-from agentic.services.discord.gateway import DAY, MAX_SESSIONS, GatewayConnection
+from agentic.services.discord.gateway import DAY, MAX_RESUMES, MAX_SESSIONS, GatewayConnection
 from agentic.services.discord.rate_limit import LONGEST, SHORTEST, STEADY_SECONDS
 from tests.support.discord.gateway_scene import scene
 from tests.support.doubles import Clock, until
@@ -64,6 +64,37 @@ async def test_a_session_is_resumed_and_brings_the_missed_events(caplog):
         await s.server.wait_for(lambda: [m for m in s.heard if m.content == "in between"])
         assert s.bot.ws.session_id == session
         assert len(s.server.gateway.sessions) == 1
+
+
+@pytest.mark.promise(618)
+@pytest.mark.promise(84)
+async def test_a_gateway_that_only_cuts_resumes_gets_a_new_session():
+    async with scene() as s:
+        session = s.bot.ws.session_id
+        s.server.faults.cut_resumes = True
+        await s.server.drop_gateway("claude")
+        await s.server.wait_for(lambda: len(s.slept) >= MAX_RESUMES and s.connection.open)
+        assert s.bot.ws.session_id != session
+        assert len(s.slept) == 1 + MAX_RESUMES
+        await s.hears("hello")
+        s.server.faults.cut_resumes = False
+        session = s.bot.ws.session_id
+        await s.server.drop_gateway("claude")
+        await s.server.wait_for(lambda: len(s.slept) == 2 + MAX_RESUMES and s.connection.open)
+        assert s.bot.ws.session_id == session
+
+
+@pytest.mark.promise(618)
+@pytest.mark.promise(84)
+async def test_a_long_outage_begins_no_session():
+    async with scene() as s:
+        session = s.bot.ws.session_id
+        s.server.faults.close_gateway = 1001
+        await s.server.drop_gateway("claude", 1001)
+        await s.server.wait_for(lambda: len(s.slept) > 3 * MAX_RESUMES)
+        s.server.faults.close_gateway = None
+        await s.server.wait_for(lambda: s.connection.open)
+        assert s.bot.ws.session_id == session
 
 
 async def test_discords_own_wish_for_another_connection_is_followed(caplog):

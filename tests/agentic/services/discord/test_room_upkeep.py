@@ -11,8 +11,9 @@ import pytest
 
 from agentic.chat.directory import Directory
 from agentic.chat.outlet import CannotPost
-from agentic.local.discord.world import MANAGE_THREADS
+from agentic.local.discord.world import MANAGE_THREADS, SEND_POLLS
 from agentic.process.redaction import Redactor
+from agentic.rooms.room_bot import Poll, ThreadWords
 from agentic.services.discord.channels import refusal_in
 from agentic.services.discord.gate import Gate, OutboundShared
 from agentic.services.discord.room_threads import DiscordRoomBot
@@ -125,7 +126,7 @@ async def test_an_archived_thread_is_found_and_brought_back():
         assert not s.place.archived
 
 
-async def test_a_vote_is_a_person_s_thumb_of_any_colour_once_a_post():
+async def test_a_vote_is_a_person_s_thumb_of_any_color_once_a_post():
     async with scene() as s:
         first = await s.thread.send("No.")
         second = await s.server.say_as_webhook("Clio", s.thread.id, "Yes, since 1971.")
@@ -136,7 +137,7 @@ async def test_a_vote_is_a_person_s_thumb_of_any_colour_once_a_post():
             await s.server.react("you", s.thread.id, first.id, emoji)
         await s.server.react("you", s.thread.id, int(second["id"]), "🔥")
         await first.add_reaction("👍")
-        found = await s.upkeep.posts(s.channel.id, s.thread.id)
+        found = (await s.upkeep.words(s.channel.id, s.thread.id)).posts
         person = s.server.world.user("you").id
         assert [(each.agent, each.text, each.voters) for each in found] == [
             ("claude", "No.", frozenset({person})),
@@ -144,12 +145,96 @@ async def test_a_vote_is_a_person_s_thumb_of_any_colour_once_a_post():
         ]
 
 
+async def test_a_post_has_names_for_the_people_and_bots_that_it_mentions():
+    async with scene() as s:
+        person, claude = s.server.world.user("you"), s.server.world.user("claude")
+        post = await s.server.say_as_webhook(
+            "Clio", s.thread.id, f"<@{person.id}>, ask <@{claude.id}> in <#{s.channel.id}>"
+        )
+        await s.posts.add(s.thread.id, int(post["id"]), "historian")
+        await s.server.say("you", s.thread.id, "I will")
+        (found,) = (await s.upkeep.words(s.channel.id, s.thread.id)).posts
+        assert found.text == f"@{person.display_name}, ask @Claude in #{s.channel.name}"
+
+
 async def test_a_long_thread_is_read_page_by_page():
     async with scene() as s:
         for number in range(105):
             await s.server.say("claude", s.thread.id, f"point {number}")
-        found = await s.upkeep.posts(s.channel.id, s.thread.id)
+        found = (await s.upkeep.words(s.channel.id, s.thread.id)).posts
         assert [each.text for each in found] == [f"point {number}" for number in range(105)]
+
+
+# polls
+
+POLL = Poll("Is P equal to NP? Where do you stand?", ("For", "Against", "Undecided"), 32 * 24)
+
+
+async def asked(s: Scene, **more: Any) -> int:
+    return await s.upkeep.ask(s.channel.id, s.thread.id, "🫥 say", POLL, "k", **{"since": None, **more})
+
+
+async def test_a_poll_is_posted_once_and_looked_for_after_a_restart():
+    async with scene() as s:
+        first = await asked(s)
+        assert await asked(s) == first
+        assert await asked(s, since=s.thread.created_at.timestamp()) == first
+        (message,) = [each for each in s.place.messages.values() if each.poll is not None]
+        assert message.id == first
+        assert message.poll.question == {"text": POLL.question}
+        assert [each["poll_media"]["text"] for each in message.poll.answers] == ["For", "Against", "Undecided"]
+        assert message.poll.ends - s.server.world.clock() == pytest.approx(32 * 86400, abs=60)
+
+
+async def test_a_poll_s_question_has_no_secret():
+    async with scene() as s:
+        poll = Poll(f"Is {SECRET} safe?", ("For",), 1)
+        made = await s.upkeep.ask(s.channel.id, s.thread.id, "🫥 say", poll, "k", since=None)
+        assert SECRET not in s.place.messages[made].poll.question["text"]
+
+
+async def test_people_s_answers_are_read_while_a_poll_is_open_and_after_it_ended():
+    async with scene() as s:
+        made = await asked(s)
+        people = [await s.server.add_person(f"person {number}") for number in range(103)]
+        for one in people:
+            await s.server.vote(int(one["id"]), s.thread.id, made, "For")
+        await s.server.vote("you", s.thread.id, made, "For")
+        await s.server.vote("you", s.thread.id, made, "Undecided")
+        expected = {int(one["id"]): "for" for one in people} | {s.server.world.user("you").id: "undecided"}
+        assert await s.upkeep.stands(s.channel.id, s.thread.id, made) == expected
+        for _ in range(2):  # a second end changes nothing
+            await s.upkeep.end_poll(s.channel.id, s.thread.id, made)
+        assert s.place.messages[made].poll.ended
+        with pytest.raises(ValueError, match="Poll expired"):
+            await s.server.vote("you", s.thread.id, made, "For")
+        assert await s.upkeep.stands(s.channel.id, s.thread.id, made) == expected
+
+
+async def test_a_poll_and_its_result_are_no_posts_of_the_room():
+    async with scene() as s:
+        made = await asked(s)
+        await s.upkeep.end_poll(s.channel.id, s.thread.id, made)
+        assert await s.upkeep.words(s.channel.id, s.thread.id) == ThreadWords()
+
+
+async def test_only_its_author_ends_a_poll_and_a_deleted_one_is_gone():
+    async with scene() as s:
+        other = await s.server.say("you", s.thread.id, "mine")
+        with pytest.raises(CannotPost, match="not_permitted"):
+            await s.upkeep.end_poll(s.channel.id, s.thread.id, int(other["id"]))
+        with pytest.raises(CannotPost, match="gone"):
+            await s.upkeep.stands(s.channel.id, s.thread.id, 1)
+
+
+async def test_without_create_polls_a_bot_may_not_ask():
+    async with scene() as s:
+        assert s.upkeep.may_ask(s.channel.id)
+        for role in s.server.world.guild.roles.values():
+            role.permissions &= ~SEND_POLLS
+        with pytest.raises(CannotPost, match="not_permitted"):
+            await asked(s)
+        assert not any(each.poll for each in s.place.messages.values())
 
 
 @pytest.mark.parametrize(("status", "reason"), [(404, "gone"), (403, "not_permitted")])

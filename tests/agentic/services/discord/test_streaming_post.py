@@ -118,6 +118,39 @@ async def test_a_post_appears_is_edited_at_a_pace_and_ends_whole():
     assert (stage.channel.pinged, stage.began) == ([11], 1)
 
 
+async def test_a_line_about_the_wait_becomes_the_answer_and_does_not_return():
+    stage = Stage()
+    async with stage.post as post:
+        post.note("Thinking (2 ahead)…")
+        await settle()
+        assert stage.channel.shown == ["Thinking (2 ahead)…" + UNFINISHED]
+        assert stage.began == 0, "typing goes on"
+        post.update("too short ")
+        await stage.time.run(PACE + 1)
+        assert stage.channel.done == ["send"]
+        post.update(BEGUN)
+        await stage.time.run(PACE + 1)
+        assert (stage.channel.shown, stage.began) == ([BEGUN.strip() + UNFINISHED], 1)
+        post.note("Thinking (1 ahead)…")
+        post.update("")
+        await stage.time.run(PACE + 1)
+        assert stage.channel.done == ["send", "edit"]
+        assert await stage.end(BEGUN + "the end") == [(1, 1)]
+    assert stage.channel.shown == [BEGUN + "the end"]
+
+
+async def test_a_line_about_the_wait_is_not_posted_while_the_bot_sends_many_requests():
+    stage = Stage()
+    stage.quiet = False
+    async with stage.post as post:
+        post.note("Thinking (2 ahead)…")
+        await stage.time.run(PACE + 1)
+        assert stage.channel.done == []
+        stage.quiet = True
+        await stage.time.run(PACE + 1)
+        assert stage.channel.done == ["send"]
+
+
 async def test_a_text_that_is_too_long_becomes_several_messages_with_whole_blocks():
     stage = Stage()
     code = f"{FENCE}py\n" + "x = 1\n" * 40

@@ -79,7 +79,7 @@ async def test_sources_and_costs_stand_below_the_text_as_plain_lines():
         usage = Usage(model="m", input_tokens=1200, output_tokens=30, text_cost_usd=0.0123)
         sources = (Source("A [page]", "https://a.example/x"), Source("Linked", "https://b.example"))
         post = Post(
-            text="Answer, see https://b.example", sources=sources, cost=TurnCost(usage, 0.5, colour=1), split_at=100
+            text="Answer, see https://b.example", sources=sources, cost=TurnCost(usage, 0.5, color=1), split_at=100
         )
         await scene.sink(scene.chat_with()).post(post, "m1")
         assert server.sent[0].text == (
