@@ -21,6 +21,7 @@ from rich.console import Console
 from agent_cogs.slash_definitions import command_list
 from agent_config import AgentSettings, Settings
 from agent_coordinator.events import ConversationEnded, Event
+from agentic.agent.services import AgentBook
 from agentic.check.odd_settings import setting_warnings_here
 from agentic.console.app import free_port
 from agentic.llm.providers.agent_sdk import AgentSdkModel
@@ -134,6 +135,8 @@ class _Local:
             found = await stack.enter_async_context(looking_for_servers(self.settings, kinds))
             self.server = await stack.enter_async_context(DiscordStandIn(self.world))
             stack.enter_context(routed_to(self.server))
+            self.save = SavedFiles(self.settings.data_dir / FILES, self.world.attachments).save
+            self.use = CommandUse(self.server, PERSON, self.settings.personas_dir, self.save)
             coordinator = local_coordinator(self.settings, self.pace)
             setup = ProcessConfig(
                 settings=self.settings,
@@ -145,7 +148,15 @@ class _Local:
                 web=WebAccess(picture_origins=(self.server.api_base.split("/api")[0],)),
                 rng=self.rng,
                 resumes=False,  # its messages are gone
-                people=BrowserPerson(self.server, PERSON, tuple(self.names.values()), self.mention_ids, self.roles),
+                people=BrowserPerson(
+                    self.server,
+                    PERSON,
+                    tuple(self.names.values()),
+                    self.mention_ids,
+                    self.roles,
+                    command_list(self.names),
+                    self.use,
+                ),
                 holder=LOCAL,  # only one process runs in this folder, so leases that a killed one left are its own
             )
             self.runtime = await stack.enter_async_context(running(setup))
@@ -211,11 +222,7 @@ class _Local:
             return max((channel.id for channel in self.world.channels() if channel.is_thread), default=None)
 
         before = newest_thread()
-        # At most four: the program's own debaters, then other personas, then bots.
-        personas = [entry.key for entry in self.runtime.services.agents.roster.personas if entry.why_not is None]
-        known = [name for name in DEBATERS if name in personas]
-        others = [name for name in personas if name not in known]
-        members = [*known, *others, *self.settings.agents][:SEATS]
+        members = choose_debaters(self.runtime.services.agents)
         values: dict[str, str | int] = {"topic": topic, "personas": ", ".join(members)}
         await self.terminal.use(TypedCommand("room create", {**values, "turns": SHORT_TURNS} if short else values))
         thread_id = newest_thread()
@@ -309,16 +316,15 @@ class _Local:
     def _terminal(self) -> Terminal:
         agents = self.settings.agents
         users = {
-            self.mention_ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()
+            self.mention_ids[name]: (agent.display_name, f"#{agent.spec.color:06x}") for name, agent in agents.items()
         }
         person = self.world.user(PERSON)
-        save = SavedFiles(self.settings.data_dir / FILES, self.server.world.attachments).save
         names = Names(
             channels={self.world.channel(name).id: name for name in CHANNELS},
             users={**users, person.id: (PERSON, "bold white")},
             roles={role_id: name for name, role_id in self.roles.items()},
             personas={
-                entry.shown: f"#{entry.settings.spec.colour:06x}"
+                entry.shown: f"#{entry.settings.spec.color:06x}"
                 for entry in self.runtime.services.agents.roster.personas
                 if entry.settings is not None
             },
@@ -345,9 +351,16 @@ class _Local:
             names=names,
             me=person.id,
             conversations=self.conversations,
-            use=CommandUse(self.server, PERSON, self.settings.personas_dir, save),
-            save=save,
+            use=self.use,
+            save=self.save,
         )
+
+
+def choose_debaters(agents: AgentBook) -> list[str]:
+    """Return at most four: the program's own debaters, then other personas, then bots."""
+    personas = [entry.key for entry in agents.roster.personas if entry.why_not is None]
+    known = [name for name in DEBATERS if name in personas]
+    return list(dict.fromkeys((*known, *personas, *agents.names)))[:SEATS]
 
 
 def _model_name(agent: AgentSettings) -> str:

@@ -334,6 +334,8 @@ class WatchedModel:
 
             def wait_for(ahead: int) -> None:
                 thought.ahead = ahead
+                if prompt.on_wait is not None:
+                    prompt.on_wait(ahead)
 
             on_wait = wait_for if prompt.priority == "person" else None
             return await self._model.complete(replace(prompt, on_wait=on_wait), history)

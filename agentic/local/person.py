@@ -1,30 +1,50 @@
-"""The person of local mode: as they write and react in the console's page, and as they use commands at the terminal."""
+"""The person of local mode: as they write, react, vote, and use commands in the console's page, and as they use
+commands at the terminal."""
 
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agentic.console.parts import Upload
+from cachetools import LRUCache
+
+from agentic.console.parts import CommandAnswer, FormField, Poll, PollAnswer, Upload
 from agentic.console.requests import Refused
-from agentic.local.discord.dialogs import EPHEMERAL, Interaction, fields
+from agentic.local.discord.dialogs import EPHEMERAL, MENU, Filled, Interaction, fields
+from agentic.local.discord.polls import is_over
 from agentic.local.discord.server import DiscordStandIn, File
-from agentic.local.discord.world import Attachment
+from agentic.local.discord.world import Attachment, Message
 from agentic.local.settings import to_edit
-from agentic.local.terminal.commands import Answer, TypedCommand, Values, Vocabulary
-from agentic.local.terminal.typed_lines import MAX_MESSAGE, with_mentions
+from agentic.local.terminal.commands import (
+    Answer,
+    Json,
+    MessageNumbers,
+    TypedCommand,
+    Values,
+    Vocabulary,
+    command_parts,
+    is_by_bot,
+    read_use,
+)
+from agentic.local.terminal.typed_lines import MAX_MESSAGE, OWN_COMMANDS, with_mentions
 from agentic.local.terminal.view import SaveFile
+from agentic.services.discord.mentions import to_names
 
 MAX_SECONDS = 70.0  # for an answer; a bot gives up after a minute
 TO_READ = (".md", ".txt")  # files that the terminal shows; others, such as a room's page, are saved
-COMMAND = "commands only work in the terminal; to post this as text, begin with //"
+MAX_FORMS = 20  # that are open at the same time
+PARAGRAPH = 2  # the style of a field with several lines
+COMMAND = "this is a command; to post it as text, begin with //"
 
 
 class BrowserPerson:
     """Implements agentic.console's People over the stand-in. `shown`: the bots' names; `words` and `roles`: the names
-    that mention a user or a role in a text."""
+    that mention a user or a role in a text; `commands` are the bots', and `use` uses them."""
 
     def __init__(
         self,
@@ -33,9 +53,12 @@ class BrowserPerson:
         shown: Sequence[str],
         words: Mapping[str, int],
         roles: Mapping[str, int],
+        commands: Sequence[Json] = (),
+        use: CommandUse | None = None,
     ) -> None:
-        self._server, self.name = server, name
-        self._shown, self._words = shown, Vocabulary({}, words, roles)
+        self._server, self.name, self._use = server, name, use
+        self._shown, self._words = shown, Vocabulary({}, words, roles, commands=commands)
+        self._forms = LRUCache[str, Answer](MAX_FORMS)
 
     def mentions(self) -> Sequence[str]:
         return [*self._shown, *self._words.roles]
@@ -65,6 +88,98 @@ class BrowserPerson:
             raise Refused(400, "the message is gone") from None
         except ValueError as error:
             raise Refused(400, str(error) or "Discord would refuse that") from None
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        return [part for command in self._words.commands for part in command_parts(command)]
+
+    async def use(self, channel_id: int, line: str) -> CommandAnswer:
+        channels = {channel.name: channel.id for channel in self._server.world.guild.channels.values()}
+        typed = read_use(
+            line.split(), channel_id, replace(self._words, channels=channels, messages=self._newest(channel_id))
+        )
+        if typed is None or self._use is None:
+            raise Refused(400, self._unknown(line.split()[0].lower()))
+        if isinstance(typed, str):
+            raise Refused(400, f"{typed}. /help shows what you can type")
+        return await self._answer(self._use(channel_id, typed))
+
+    async def fill_in(self, form: str, values: Sequence[Sequence[str]]) -> CommandAnswer:
+        asked = self._forms.get(form)
+        if asked is None or asked.send is None or len(values) != len(asked.fields):
+            raise Refused(400, "this form is no longer open; type the command again")
+        filled: list[Filled] = [
+            value if each["type"] == MENU else "".join(value) for each, value in zip(asked.fields, values, strict=True)
+        ]
+        return await self._answer(asked.send(filled))
+
+    async def _answer(self, answering: Awaitable[Answer]) -> CommandAnswer:
+        """Return a bot's answer, with names for mentions, and keep its form open."""
+        try:
+            answer = await answering
+        except (LookupError, ValueError, TimeoutError) as error:
+            raise Refused(400, f"the command failed: {error.args[0] if error.args else error}") from None
+        world = self._server.world
+        users = {user_id: user.display_name for user_id, user in world.users.items()}
+        channels = {channel.id: channel.name for channel in world.guild.channels.values()}
+        text = to_names(answer.text, users, channels, {role: name for name, role in self._words.roles.items()})
+        if not answer.fields:
+            return CommandAnswer(text)
+        form = secrets.token_hex(8)
+        self._forms[form] = answer
+        return CommandAnswer(text, answer.title, [_form_field(each) for each in answer.fields], form)
+
+    def _newest(self, channel_id: int) -> MessageNumbers:
+        """Return a bot's newest message in the channel. A command that names no message is about it."""
+        world, numbers = self._server.world, MessageNumbers()
+        if (channel := world.find_channel(channel_id)) is None:
+            return numbers
+        written = reversed(channel.messages.values())
+        newest = next((each for each in written if _is_by_bot(each, in_thread=channel.is_thread)), None)
+        if newest is not None:
+            numbers.add(newest.id, channel_id, by_bot=True)
+        return numbers
+
+    def _unknown(self, word: str) -> str:
+        if word in OWN_COMMANDS:
+            return f"{word} works only in the terminal. Here, use the buttons beside a message"
+        alike = get_close_matches(word, [f"/{name.split()[0]}" for name, _ in self.commands()], n=1)
+        meant = f"did you mean {alike[0]}?" if alike else "/help shows what you can type."
+        return f"there's no command {word}; {meant} To post it as text, begin with //"
+
+    def poll(self, channel_id: int, message_id: int) -> Poll | None:
+        world = self._server.world
+        channel, me = world.find_channel(channel_id), world.user(self.name).id
+        message = channel.messages.get(message_id) if channel is not None else None
+        if message is None or message.poll is None:
+            return None
+        answers = []
+        for each in message.poll.answers:
+            who = message.poll.votes.get(each["answer_id"], ())
+            answers.append(PollAnswer(str(each["poll_media"]["text"]), len(who), me in who))
+        return Poll(str(message.poll.question["text"]), tuple(answers), is_over(world, message.poll))
+
+    async def vote(self, channel_id: int, message_id: int, answer: str, given: bool) -> None:
+        try:
+            await self._server.vote(self.name, channel_id, message_id, answer, given)
+        except KeyError:
+            raise Refused(400, "the poll is gone") from None
+        except ValueError as error:
+            raise Refused(400, str(error)) from None
+
+
+def _is_by_bot(message: Message, *, in_thread: bool) -> bool:
+    bot = message.author.bot or message.webhook_id is not None
+    return is_by_bot(message.content, message.type, bot=bot, in_thread=in_thread)
+
+
+def _form_field(field: Json) -> FormField:
+    label = str(field["label"])
+    if field["type"] != MENU:
+        value, is_long = str(field.get("value") or ""), field.get("style") == PARAGRAPH
+        return FormField(label, value, is_long, field.get("required", True), field.get("max_length", 4000))
+    choices = [(each["value"], each["label"], each.get("description") or "") for each in field["options"]]
+    most = min(field.get("max_values", 1), len(choices))
+    return FormField(label, choices=choices, fewest=field.get("min_values", 1), most=most)
 
 
 class CommandUse:

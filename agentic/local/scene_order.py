@@ -21,7 +21,7 @@ class ScenePolicy(PullPolicy):
 
     def choose(self, state: ConversationState, rng: random.Random) -> Choice:
         choice, talk = PullPolicy.choose(self, state, rng), state.talk
-        if self.heard is None or talk.must_answer is not None or not talk.topic:
+        if self.heard is None or state.person_waits or not talk.topic:
             return choice
         shown = {speaker.name: speaker.shown for speaker in self.speakers}
         stage = stage_on(state.theme, talk.topic, list(shown.values()), self.heard)

@@ -183,13 +183,17 @@ def parse_emoji(world: World, text: str) -> Emoji:
     raise ApiError(400, 10014, "Unknown Emoji")
 
 
-def add_reaction(world: World, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
-    """Add a reaction and publish the event; an existing one changes nothing."""
+def add_reaction(
+    world: World, channel: Channel, message: Message, user_id: int, emoji: Emoji, *, burst: bool = False
+) -> None:
+    """Add a reaction, or a super reaction (`burst`), and publish the event; an existing one changes nothing."""
     who = message.reactions.setdefault(emoji, [])
     if user_id in who:
         return
     who.append(user_id)
-    body = _reaction(channel, message, emoji) | {"user_id": str(user_id), "burst": False, "type": 0}
+    if burst:
+        message.super_reactions.add((emoji, user_id))
+    body = _reaction(channel, message, emoji) | {"user_id": str(user_id), "burst": burst, "type": int(burst)}
     if not message.webhook_id:
         body["message_author_id"] = str(message.author.id)
     if channel.guild_id is not None and user_id in (members := world.guilds[channel.guild_id].members):
@@ -204,7 +208,9 @@ def remove_reaction(world: World, channel: Channel, message: Message, user_id: i
     who.remove(user_id)
     if not who:
         del message.reactions[emoji]
-    body = {**_reaction(channel, message, emoji), "user_id": str(user_id), "burst": False, "type": 0}
+    burst = (emoji, user_id) in message.super_reactions
+    message.super_reactions.discard((emoji, user_id))
+    body = {**_reaction(channel, message, emoji), "user_id": str(user_id), "burst": burst, "type": int(burst)}
     world.emit("MESSAGE_REACTION_REMOVE", body, channel)
 
 

@@ -16,6 +16,7 @@ from agentic.local.discord.world import (
     Guild,
     Member,
     Message,
+    Poll,
     Role,
     User,
     Webhook,
@@ -149,6 +150,8 @@ def application(world: World, app: BotApplication) -> Json:
 
 def attachment(world: World, a: Attachment) -> Json:
     url = f"{world.cdn}/attachments/{a.channel_id}/{a.id}/{a.filename}"
+    if world.addresses_expire is not None:
+        url += f"?ex={int(world.addresses_expire):x}"
     body: Json = {
         "id": str(a.id),
         "filename": a.filename,
@@ -163,6 +166,18 @@ def attachment(world: World, a: Attachment) -> Json:
     if a.width is not None:
         body |= {"width": a.width, "height": a.height}
     return body
+
+
+def poll(p: Poll, viewer_id: int | None = None) -> Json:
+    counts = [{"id": answer, "count": len(who), "me_voted": viewer_id in who} for answer, who in p.votes.items() if who]
+    return {
+        "question": p.question,
+        "answers": p.answers,
+        "expiry": iso(p.ends),
+        "allow_multiselect": p.allow_multiselect,
+        "layout_type": 1,
+        "results": {"is_finalized": p.ended, "answer_counts": counts},
+    }
 
 
 def message(world: World, m: Message, viewer_id: int | None = None, *, nested: bool = False) -> Json:
@@ -189,12 +204,16 @@ def message(world: World, m: Message, viewer_id: int | None = None, *, nested: b
     if m.reactions:
         body["reactions"] = [
             {
-                "emoji": emoji(emoji_id, name),
+                "emoji": emoji(*kind),
                 "count": len(who),
+                "count_details": {"normal": len(who) - burst, "burst": burst},
                 "me": viewer_id in who,
             }
-            for (emoji_id, name), who in m.reactions.items()
+            for kind, who in m.reactions.items()
+            for burst in [sum((kind, user_id) in m.super_reactions for user_id in who)]
         ]
+    if m.poll is not None:
+        body["poll"] = poll(m.poll, viewer_id)
     if m.nonce is not None:
         body["nonce"] = m.nonce
     if m.webhook_id is not None:

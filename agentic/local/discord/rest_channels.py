@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentic.local.discord import channels, messages, payloads, world
+from agentic.local.discord import channels, messages, payloads, polls, world
 from agentic.local.discord.rest import RestCall, RestEndpoint, draft_of, json_response
 from agentic.local.discord.world import ApiError, Channel, Message
 
@@ -57,6 +57,7 @@ async def post_message(call: RestCall) -> Any:
         elif wanted.get("fail_if_not_exists", True):
             error = {"code": "REPLIES_UNKNOWN_MESSAGE", "message": "Unknown message"}
             raise ApiError(400, 50035, "Invalid Form Body", errors={"message_reference": {"_errors": [error]}})
+    draft.poll = polls.poll_of(call.world, body["poll"]) if body.get("poll") else None
     nonce = str(draft.nonce) if draft.nonce is not None and body.get("enforce_nonce") else None
     message = call.world.message_of_nonce(call.me.id, nonce) if nonce else None
     if message is None:
@@ -106,7 +107,9 @@ def list_reaction_users(call: RestCall) -> Any:
     _, message = _target(call)
     after = call.query_id("after") or 0
     emoji = messages.parse_emoji(call.world, call.request.match_info["emoji"])
-    users = sorted(u for u in message.reactions.get(emoji, []) if u > after)
+    burst = bool(call.query_id("type"))
+    given = (u for u in message.reactions.get(emoji, []) if ((emoji, u) in message.super_reactions) == burst)
+    users = sorted(u for u in given if u > after)
     return [payloads.user(call.world.users[u]) for u in users[: call.limit(25)]]
 
 
@@ -116,6 +119,7 @@ _MESSAGE = _MESSAGES + "/{message_id}"
 _EMOJI = _MESSAGE + "/reactions/{emoji}"
 
 ENDPOINTS = [
+    *polls.ENDPOINTS,
     RestEndpoint("GET", _MESSAGES + "/pins", list_pins),
     RestEndpoint("GET", _MESSAGES, read_history),
     RestEndpoint("POST", _MESSAGES, post_message),

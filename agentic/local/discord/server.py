@@ -9,13 +9,14 @@ import asyncio
 import inspect
 import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Self, TypeVar
 
 from aiohttp import web
 
-from agentic.local.discord import interactions, messages, payloads, rest_channels, rest_guilds
+from agentic.local.discord import interactions, messages, payloads, polls, rest_channels, rest_guilds
 from agentic.local.discord.dialogs import Filled, Interaction, form_data, menu_data
 from agentic.local.discord.gateway import Gateway
 from agentic.local.discord.interactions import Options
@@ -105,7 +106,7 @@ class DiscordStandIn:
     async def _serve_attachment(self, request: web.Request) -> web.Response:
         number = request.match_info["attachment_id"]
         found = self.world.attachments.get(int(number)) if number.isdecimal() else None
-        if found is None:
+        if found is None or int(request.query.get("ex", "7fffffff"), 16) <= time.time():
             raise web.HTTPNotFound
         return web.Response(body=found.content, headers={"Content-Type": found.media_type})
 
@@ -149,17 +150,34 @@ class DiscordStandIn:
             return self._payload(messages.post(self.world, place, who, draft))
 
     async def react(
-        self, author: int | str, channel: int | str, message: MessageRef, emoji: str, given: bool = True
+        self,
+        author: int | str,
+        channel: int | str,
+        message: MessageRef,
+        emoji: str,
+        given: bool = True,
+        *,
+        burst: bool = False,
     ) -> bool:
-        """Add or remove a reaction; return False if that changed nothing."""
+        """Add a reaction (`burst`: a super reaction) or remove one; return False if that changed nothing."""
         place, who = self.world.channel(channel), self.world.user(author).id
         target = self._message(place, message)
         with _as_value_error():
             kind = messages.parse_emoji(self.world, emoji)
         had = who in target.reactions.get(kind, ())
-        change = messages.add_reaction if given else messages.remove_reaction
-        change(self.world, place, target, who, kind)
+        if given:
+            messages.add_reaction(self.world, place, target, who, kind, burst=burst)
+        else:
+            messages.remove_reaction(self.world, place, target, who, kind)
         return had != given
+
+    async def vote(
+        self, author: int | str, channel: int | str, message: MessageRef, answer: str, given: bool = True
+    ) -> None:
+        """Answer a poll as a person, or take an answer back."""
+        place = self.world.channel(channel)
+        with _as_value_error():
+            polls.vote(self.world, place, self._message(place, message), self.world.user(author).id, answer, given)
 
     async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
         """Pin or unpin a message; return False if that changed nothing."""

@@ -25,16 +25,18 @@ TEXT, DM, PUBLIC_THREAD, PRIVATE_THREAD = 0, 1, 11, 12
 THREADS = frozenset({10, PUBLIC_THREAD, PRIVATE_THREAD})
 
 DEFAULT, PINS_ADD, THREAD_CREATED, REPLY, COMMAND_REPLY, THREAD_STARTER = 0, 6, 18, 19, 20, 21
+POLL_RESULT = 46
 
 ADMINISTRATOR, ADD_REACTIONS, VIEW_CHANNEL = 1 << 3, 1 << 6, 1 << 10
 SEND_MESSAGES, MANAGE_MESSAGES, EMBED_LINKS, ATTACH_FILES = 1 << 11, 1 << 13, 1 << 14, 1 << 15
 READ_MESSAGE_HISTORY, MENTION_EVERYONE, MANAGE_WEBHOOKS = 1 << 16, 1 << 17, 1 << 29
 USE_APPLICATION_COMMANDS, MANAGE_THREADS, CREATE_PUBLIC_THREADS = 1 << 31, 1 << 34, 1 << 35
 CREATE_PRIVATE_THREADS, SEND_MESSAGES_IN_THREADS, PIN_MESSAGES = 1 << 36, 1 << 38, 1 << 51
+SEND_POLLS = 1 << 49
 
 ALL = (1 << 53) - 1
 PEOPLE = VIEW_CHANNEL | SEND_MESSAGES | SEND_MESSAGES_IN_THREADS | READ_MESSAGE_HISTORY | ADD_REACTIONS
-PEOPLE |= ATTACH_FILES | EMBED_LINKS | CREATE_PUBLIC_THREADS | USE_APPLICATION_COMMANDS
+PEOPLE |= ATTACH_FILES | EMBED_LINKS | CREATE_PUBLIC_THREADS | USE_APPLICATION_COMMANDS | SEND_POLLS
 """The permissions of @everyone in a usual server."""
 BOTS = PEOPLE | MANAGE_MESSAGES | MANAGE_WEBHOOKS | MANAGE_THREADS | PIN_MESSAGES
 """The permissions of an invited bot's own role."""
@@ -107,6 +109,18 @@ class Attachment:
 
 
 @dataclass(slots=True)
+class Poll:
+    """A poll that a bot made: `votes` are each answer's voters. `ends`: in unix seconds."""
+
+    question: dict[str, Any]
+    answers: list[dict[str, Any]]
+    ends: float
+    allow_multiselect: bool = False
+    votes: dict[int, list[int]] = field(default_factory=dict)  # answer id → user ids
+    ended: bool = False
+
+
+@dataclass(slots=True)
 class MessageBody:
     """The fields that a message has before it is posted."""
 
@@ -122,6 +136,7 @@ class MessageBody:
     webhook_id: int | None = None
     application_id: int | None = None
     interaction: dict[str, Any] | None = None
+    poll: Poll | None = None
     more: dict[str, Any] = field(default_factory=dict)  # sticker_items, poll, message_snapshots: kept as they come
 
 
@@ -136,6 +151,7 @@ class Message(MessageBody):
     mention_roles: list[int] = field(default_factory=list)
     mention_everyone: bool = False
     reactions: dict[tuple[int | None, str], list[int]] = field(default_factory=dict)  # (custom id, name) -> user ids
+    super_reactions: set[tuple[tuple[int | None, str], int]] = field(default_factory=set)  # which of them: emoji, user
     edited: float | None = None
     pinned_at: float | None = None
     thread_id: int | None = None
@@ -230,6 +246,7 @@ class World:
         self._ids = dict(ids)
         self._last_id = max(ids.values(), default=0)
         self.cdn = ""  # where attachments are served; set when the server knows its port
+        self.addresses_expire: float | None = None  # when the attachments' next addresses expire, in unix seconds
         self.guilds: dict[int, Guild] = {}
         self.users: dict[int, User] = {}
         self.direct: dict[int, Channel] = {}

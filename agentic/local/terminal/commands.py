@@ -12,12 +12,14 @@ work too, and `all` takes everything.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_cogs.slash_definitions import CHANNEL, OLD_NAMES, SLASH, SUB_COMMAND, TEXT, USER, WHOLE, YES_NO
+from agentic.context.entries import HIDE_MARKS
 from agentic.local.discord.dialogs import MENU, Filled, check_value
+from agentic.local.discord.world import COMMAND_REPLY, DEFAULT, REPLY
 
 Json = Mapping[str, Any]
 Value = str | int
@@ -25,17 +27,19 @@ Values = Sequence[Filled]
 
 MIN_ID = 15  # digits of a snowflake; the numbers of messages in the terminal are shorter
 CANCEL = "/cancel"
+_COMMAND = re.compile(r"(?:#\S+ +)?/(?!/)")  # after the place that it is for, if it is not for the current one
 _BETWEEN = re.compile(r"[,;]\s*|(?<!\s)\s++(?=\d)")
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedMessage:
-    """A message and its number."""
+    """A message and its number. `by_bot`: see is_by_bot. `answers`: the texts of its poll's answers."""
 
     number: int
     id: int
     channel_id: int
     by_bot: bool
+    answers: tuple[str, ...] = ()
 
 
 class MessageNumbers:
@@ -46,10 +50,10 @@ class MessageNumbers:
         self._number_of: dict[int, int] = {}
         self._deleted: set[int] = set()
 
-    def add(self, message_id: int, channel_id: int, *, by_bot: bool) -> int:
+    def add(self, message_id: int, channel_id: int, *, by_bot: bool, answers: Sequence[str] = ()) -> int:
         """Give a message the next number."""
         number = len(self._all) + 1
-        self._all.append(NumberedMessage(number, message_id, channel_id, by_bot))
+        self._all.append(NumberedMessage(number, message_id, channel_id, by_bot, tuple(answers)))
         self._number_of[message_id] = number
         return number
 
@@ -67,16 +71,22 @@ class MessageNumbers:
 
     def newest(self, channel_id: int, *, by_bot: bool) -> NumberedMessage | None:
         """The newest message of a channel, or its newest by a bot."""
-        there = (one for one in reversed(self._all) if one.channel_id == channel_id and one.id not in self._deleted)
-        return next((one for one in there if one.by_bot or not by_bot), None)
+        return next((one for one in self._newest_first(channel_id) if one.by_bot or not by_bot), None)
+
+    def newest_poll(self, channel_id: int) -> NumberedMessage | None:
+        return next((one for one in self._newest_first(channel_id) if one.answers), None)
+
+    def _newest_first(self, channel_id: int) -> Iterator[NumberedMessage]:
+        return (one for one in reversed(self._all) if one.channel_id == channel_id and one.id not in self._deleted)
 
 
 @dataclass(frozen=True, slots=True)
 class TypedCommand:
-    """A command of the bots with its options, as the stand-in expects them."""
+    """A command of the bots with its options, as the stand-in expects them. None means the current channel."""
 
     command: str
     values: Mapping[str, Value] = field(default_factory=dict)
+    channel_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,23 @@ class _Filled:
 def command_names(commands: Sequence[Json]) -> list[str]:
     """The commands as they are typed, with the slash."""
     return [f"/{command['name']}" for command in commands if command["type"] == SLASH]
+
+
+def command_parts(command: Json) -> list[tuple[str, str]]:
+    """A command with what it does, or its sub-commands; none if it isn't typed but chosen for a message."""
+    if command["type"] != SLASH:
+        return []
+    name, parts = str(command["name"]), _parts(command)
+    if not parts:
+        return [(name, str(command["description"]))]
+    return [(f"{name} {part}", str(option["description"])) for part, option in parts.items()]
+
+
+def is_by_bot(text: str, kind: int, *, bot: bool, in_thread: bool) -> bool:
+    """Return whether a bot said this. Discord reports pins, threads, and ended polls as messages, too (`kind`), and a
+    room's thread has notices of the program."""
+    is_notice = in_thread and text.startswith(HIDE_MARKS)
+    return bot and not is_notice and kind in (DEFAULT, REPLY, COMMAND_REPLY)
 
 
 def read_use(words: Sequence[str], current: int, known: Vocabulary) -> TypedCommand | str | None:
@@ -307,8 +334,8 @@ class Dialog:
 
     def takes(self, line: str) -> bool:
         """Whether the line answers an open question. The terminal's other commands remain what they are."""
-        command = line.startswith("/") and not line.startswith("//") and line != CANCEL
-        return bool(self._open.fields) and not command
+        is_command = _COMMAND.match(line) is not None and line != CANCEL
+        return bool(self._open.fields) and not is_command
 
     def take(self, line: str) -> Awaitable[Answer] | None:
         """Take a line as an answer. Return what sends the answers, once all are there."""

@@ -34,6 +34,7 @@ from agentic.local.terminal.typed_lines import (
     Show,
     TypedLine,
     UnparsedInput,
+    Vote,
     completions,
     joined,
     piped_lines,
@@ -53,6 +54,7 @@ from agentic.local.terminal.view import (
     one_line,
     who_page,
 )
+from agentic.process.tasks import cancel_and_wait
 from agentic.runtime.process import Runtime
 from agentic.state.silence import ChannelRef
 
@@ -106,7 +108,9 @@ class Terminal:
         self.channel = next(iter(channels))
         self._messages = MessageNumbers()
         styles = screen.console.is_terminal and not screen.console.is_dumb_terminal
-        self._view = View(self._names, self._messages, clock=screen.clock, timezone=screen.timezone, styles=styles)
+        self._view = View(
+            self._names, self._messages, self._threads, clock=screen.clock, timezone=screen.timezone, styles=styles
+        )
         self._dialog = Dialog(self.note, self._view.plain)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watched = False
@@ -166,10 +170,7 @@ class Terminal:
             self._watched = False
             unsubscribe()
             self._show_held()
-            tasks = list(self._tasks)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_and_wait(*self._tasks)
 
     async def tasks_done(self) -> None:
         """Wait for the end of the conversations and commands that typed lines started."""
@@ -208,10 +209,11 @@ class Terminal:
             if path is not None:  # not wrapped: a terminal can't link a path that is cut in two
                 self._console.print(Text(f"      {path}", Style(dim=True, link=path.as_uri())), soft_wrap=True)
 
-    def _wait_for_answer(self) -> None:
-        """Hold back the events of other channels until an answer is shown, for HOLD_SECONDS at most."""
+    def _wait_for_answer(self, channel_id: int | None = None) -> None:
+        """Hold back the events of other channels until an answer is shown, for HOLD_SECONDS at most. None means the
+        current channel."""
         self._show_held()
-        self._waits_in = self.channel
+        self._waits_in = channel_id or self.channel
         self._hold_ends = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._show_held)
 
     def _show_held(self) -> None:
@@ -248,7 +250,7 @@ class Terminal:
 
     async def _do(self, line: TypedLine) -> None:
         match line:
-            case Say() | React() | Pin() as act:
+            case Say() | React() | Vote() | Pin() as act:
                 await self._act(act)
             case Move(channel_id):
                 self.go_to(channel_id)
@@ -262,7 +264,7 @@ class Terminal:
                 self.note(f"starting a conversation in #{there}{about}")
                 self._start_task(self._hold_conversation(channel_id, theme), "conversation")
             case TypedCommand() as use:
-                self._wait_for_answer()
+                self._wait_for_answer(use.channel_id)
                 self._start_task(self.use(use), "command")
             case Show("help" | "all commands" as topic):
                 self._console.print(help_page(self._console.width, everything=topic == "all commands"))
@@ -273,7 +275,7 @@ class Terminal:
             case UnparsedInput(hint):
                 self.note(_LONG_WORD.sub(r"\1…", hint))
 
-    async def _act(self, act: Say | React | Pin) -> None:
+    async def _act(self, act: Say | React | Vote | Pin) -> None:
         """Act on the channel as the person."""
         try:
             match act:
@@ -286,6 +288,9 @@ class Terminal:
                     if not await self._stand_in.react(self._me, message.channel_id, message.id, emoji):
                         await self._stand_in.react(self._me, message.channel_id, message.id, emoji, given=False)
                         self.note(f"your {emoji} was removed from message {message.number}")
+                case Vote(message, answer):
+                    await self._stand_in.vote(self._me, message.channel_id, message.id, answer)
+                    self.note(f"your answer to the poll in message {message.number}: {answer}")
                 case Pin(message, pinned):
                     new = await self._stand_in.pin(self._me, message.channel_id, message.id, pinned)
                     if not (pinned and new):  # Discord reports new pins only
@@ -310,9 +315,9 @@ class Terminal:
             self.note(f"the conversation failed; {self._screen.log_file} says why")
 
     async def use(self, use: TypedCommand) -> None:
-        """Use a command of the bots in the current channel and show the answer."""
+        """Use a command of the bots and show the answer."""
         assert self._use is not None
-        await self._show_answer(self._use(self.channel, use))
+        await self._show_answer(self._use(use.channel_id or self.channel, use))
 
     async def _show_answer(self, answering: Awaitable[Answer]) -> None:
         try:

@@ -14,7 +14,7 @@ import select
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 
@@ -36,7 +36,7 @@ READ_BYTES = 65_536
 MAX_MESSAGE = 2000  # characters, Discord's own limit
 LINK = "https://discord.com/channels/{guild}/{channel}/{message}"
 Topic = Literal["help", "all commands", "who", "channels"]
-OWN_COMMANDS = ("/help", "/who", "/channels", "/fire", "/reply", "/react", "/pin", "/unpin", "/quit")
+OWN_COMMANDS = ("/help", "/who", "/channels", "/fire", "/reply", "/react", "/vote", "/pin", "/unpin", "/quit")
 _PAGES: Mapping[str, Topic] = {"/help": "help", "/who": "who", "/channels": "channels"}
 _OTHER_NAMES: Mapping[str, str] = {"/?": "/help", "/exit": "/quit", "/q": "/quit"}
 _MEANT: Mapping[str, str] = {"help": "/help", "?": "/help", "quit": "/quit", "exit": "/quit"}  # as a whole line
@@ -64,6 +64,14 @@ class Say:
 class React:
     message: NumberedMessage
     emoji: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """Answer a message's poll."""
+
+    message: NumberedMessage
+    answer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,7 @@ class UnparsedInput:
     hint: str
 
 
-TypedLine = Say | React | Pin | Move | Fire | TypedCommand | Show | Quit | UnparsedInput
+TypedLine = Say | React | Vote | Pin | Move | Fire | TypedCommand | Show | Quit | UnparsedInput
 
 
 def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
@@ -124,8 +132,20 @@ def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
         if channel is None:
             meant = _suggest(f"#{name}", [f"#{each}" for each in known.channels]) or "/channels lists them all"
             return UnparsedInput(f"there's no channel #{name}; {meant} (To post it as text, type ##{name}.)")
-        return _said(text.strip(), channel, known) if text.strip() else Move(channel)
+        text = text.strip()
+        if text.startswith("/"):
+            return _in_channel(channel, read_line(text, channel, known))
+        return _said(text, channel, known) if text else Move(channel)
     return _said(line, current, known)
+
+
+def _in_channel(channel_id: int, typed: TypedLine | None) -> TypedLine | None:
+    """Fill in the channel that a command was typed for, if it names no other one."""
+    match typed:
+        case TypedCommand() | Fire(channel_id=None):
+            return replace(typed, channel_id=channel_id)
+        case _:
+            return typed
 
 
 def _command(line: str, current: int, known: Vocabulary) -> TypedLine:
@@ -144,6 +164,8 @@ def _command(line: str, current: int, known: Vocabulary) -> TypedLine:
             return _reply(rest.strip(), current, known)
         case "/react":
             return _react(words, current, known)
+        case "/vote":
+            return _vote(words, current, known)
         case "/pin" | "/unpin" as name:
             return _pin(name, words, current, known)
     first = line.split()[0]
@@ -184,6 +206,21 @@ def _react(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
     if isinstance(message, UnparsedInput):
         return message
     return React(message, EMOJI.get(signs[0].lower(), signs[0]))
+
+
+def _vote(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
+    has_number = bool(words) and _NUMBER.fullmatch(words[0].removeprefix("#")) is not None
+    message = _message(words, current, known) if has_number else known.messages.newest_poll(current)
+    if isinstance(message, UnparsedInput):
+        return message
+    if message is None:
+        return UnparsedInput("there's no poll in this channel yet")
+    if not message.answers:
+        return UnparsedInput(f"message {message.number} has no poll")
+    answer = look_up({each: number for number, each in enumerate(message.answers)}, " ".join(words[has_number:]))
+    if answer is None:
+        return UnparsedInput(f"/vote needs one of {', '.join(message.answers)}: /vote {message.answers[0]}")
+    return Vote(message, message.answers[answer])
 
 
 def _pin(name: str, words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
@@ -267,6 +304,8 @@ def completions(text: str, known: Vocabulary) -> list[str]:
     *before, word = text.split(" ")
     before = [each for each in before if each]
     channels = [f"#{name}" for name in known.channels]
+    if before and before[0].lower() in map(str.lower, channels) and (before[1:] or [word])[0].startswith("/"):
+        del before[0]  # the place of a command
     follow: Iterable[str]
     match before:
         case []:

@@ -23,9 +23,11 @@ from rich.table import Table
 from rich.text import Text
 
 from agentic.chat.directory import clean_name
-from agentic.local.discord.world import Attachment
-from agentic.local.terminal.commands import MessageNumbers
+from agentic.chat.outlet import is_unfinished
+from agentic.local.discord.world import DEFAULT, POLL_RESULT, Attachment
+from agentic.local.terminal.commands import MessageNumbers, is_by_bot
 from agentic.services.discord.mentions import to_names
+from agentic.text import counted
 
 Data = Mapping[str, Any]
 SaveFile = Callable[[Mapping[str, Any]], Path | None]
@@ -43,11 +45,12 @@ SNIPPET = 40  # characters
 MAX_REMEMBERED = 500  # messages
 PINNED, REPLY = 6, 19  # types of messages; the first reports a pin
 OF_THREADS = (18, 21)  # report a thread, which has a line of its own
+UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 TYPING_SECONDS = 10.0  # as long as Discord shows one
 STRANGERS = ("cyan", "magenta", "yellow", "green", "bright_blue", "bright_red", "bright_magenta", "bright_green")
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _LINK = re.compile(r"https://discord\.com/channels/\d+/\d+/(\d{1,20})", re.ASCII)
-_TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
+_TIME = re.compile(r"<t:(\d{1,12})(?::(\w))?>")
 
 HELP = (
     ("@claude hello", "ask a bot; it answers you (@bots calls all four)"),
@@ -59,9 +62,11 @@ HELP = (
 )
 MORE_HELP = (
     ("#debate  #room-1", "go to another channel or room; #debate hello writes there"),
+    ("#room-1 /room status", "use a command in another channel or room"),
     ("/fire casual trivia", "start a conversation in a channel, with a theme; both are optional"),
     ("/reply 12 I agree", "reply to message 12; the number is to the left of each message"),
     ("/react 12 stop", "react with an emoji or a word for one (stop is 🛑, hide is 🫥); repeat it to remove it"),
+    ("/vote for", "answer the newest poll in a room; you can change your answer until it ends"),
     ("/pin 12  /unpin 12", "pin a message, so that its .config takes effect, or unpin it"),
     ("/room list", "list the rooms; also /room stop, /room resume, /room close"),
     ("/bots status  /why 12", "the bots' commands, as in Discord; Tab lists them"),
@@ -71,6 +76,7 @@ MORE_HELP = (
     ("a line that ends in \\", "continues in the next line"),
 )
 """Without a number, commands that need a message take the newest bot message."""
+SCRIPTED = "lines written in advance: free, no model; real answers need an API key"
 FIRST_STEPS = (
     "Two things to try next: /fire story starts a story in #story, and /room create Is a hot dog a sandwich? opens a"
     " debate about it. Any question will do."
@@ -117,20 +123,29 @@ class View:
         self,
         names: Names,
         numbers: MessageNumbers,
+        threads: Threads,
         *,
         clock: Callable[[], float],
         timezone: tzinfo | None = None,
         styles: bool = False,
     ) -> None:
         self._names, self._numbers, self._clock, self._timezone = names, numbers, clock, timezone
-        self._styles = styles
+        self._styles, self._threads = styles, threads
         self._seen: OrderedDict[int, _Seen] = OrderedDict()
+        self._growing: set[int] = set()  # messages that bots haven't completed; they appear whole
         self._typing: dict[tuple[int, int], float] = {}
         self._strangers: dict[tuple[int, str], str] = {}  # their colors
 
     def render(self, event: str, data: Data, width: int) -> RenderableType | None:
         """Render an event; return None if it isn't worth a line."""
+        if event.startswith("MESSAGE_") and _id(data, "id") in self._growing:
+            if event == "MESSAGE_UPDATE" and is_unfinished(str(data.get("content") or "")):
+                return None
+            self._growing.discard(_id(data, "id"))
+            return self._render_message(data, width) if event == "MESSAGE_UPDATE" else None
         match event:
+            case "MESSAGE_CREATE" if (data.get("author") or {}).get("bot") and is_unfinished(str(data.get("content"))):
+                self._growing.add(_id(data, "id"))
             case "MESSAGE_CREATE":
                 return self._render_message(data, width)
             case "MESSAGE_UPDATE":
@@ -150,10 +165,12 @@ class View:
         return "\n".join(lines).strip("\n")
 
     def _clock_time(self, match: re.Match[str]) -> str:
+        """Return a time of day, or how long from now it is, as Discord shows the time."""
         try:
-            return f"{datetime.fromtimestamp(int(match[1]), self._timezone):%H:%M}"
+            at = datetime.fromtimestamp(int(match[1]), self._timezone)
         except (ValueError, OverflowError, OSError):
             return match[0]  # no calendar has it; Discord shows it as it is, too
+        return _from_now(at.timestamp() - self._clock()) if match[2] == "R" else f"{at:%H:%M}"
 
     def typing(self) -> str:
         """Return a line about the users who are typing, or ""."""
@@ -168,9 +185,12 @@ class View:
         author, style = self._author(writer)
         if data.get("type") == PINNED:
             return _aside("↳", (author, style), (f" pinned {self._numbered(data.get('message_reference') or {})}", ""))
-        number = self._numbers.add(message_id, channel_id, by_bot=bool(writer.get("bot")))
+        text, answers = str(data.get("content") or ""), _poll_answers(data)
+        in_thread = self._threads.get(channel_id) is not None
+        by_bot = is_by_bot(text, data.get("type", DEFAULT), bot=bool(writer.get("bot")), in_thread=in_thread)
+        number = self._numbers.add(message_id, channel_id, by_bot=by_bot, answers=answers)
         self._typing.pop((channel_id, _id(writer, "id")), None)
-        self._seen[message_id] = _Seen(author, style, str(data.get("content") or ""))
+        self._seen[message_id] = _Seen(author, style, text)
         while len(self._seen) > MAX_REMEMBERED:
             self._seen.popitem(last=False)
         time = datetime.fromtimestamp(self._clock(), self._timezone).strftime("%H:%M")
@@ -205,10 +225,15 @@ class View:
             lines.append(Text(f"↱ to {self._numbered(data.get('message_reference') or {})}", "dim"))
         if data.get("content"):
             lines.append(self._content(data))
+        if answers := _poll_answers(data):
+            question = one_line(data["poll"]["question"]["text"])
+            lines.append(Text(f"[poll: {question} {' · '.join(answers)}; /vote {answers[0]} answers it]", "italic"))
         for attachment in data.get("attachments") or ():
             name, media_type = one_line(attachment.get("filename")), str(attachment.get("content_type") or "")
             is_picture = media_type.startswith("image/") or name.lower().endswith(PICTURES)
             lines.append(Text(f"[{'picture' if is_picture else 'file'}: {name}]", "italic"))
+        if data.get("type") == POLL_RESULT:
+            return [Text("[the poll is over]", "dim")]
         for embed in data.get("embeds") or ():
             parts = (embed.get("title"), embed.get("description"), (embed.get("footer") or {}).get("text"))
             lines.append(Text(f"[{' · '.join(filter(None, map(one_line, parts))) or 'embed'}]", "dim"))
@@ -218,7 +243,8 @@ class View:
         """The text, with mentions as names in their users' colors, and Discord's small print dim."""
         mentioned = {_id(user, "id"): _shown_name(user) for user in data.get("mentions") or ()}
         text = self._named(str(data["content"]), mentioned)
-        named = harmless(_LINK.sub(lambda link: str(self._numbers.number_of(int(link[1])) or link[0]), text))
+        text = _LINK.sub(lambda link: str(self._numbers.number_of(int(link[1])) or link[0]), text)
+        named = harmless(_TIME.sub(self._clock_time, text))
         lines, in_code = list[Text](), False
         for line in named.split("\n"):
             if self._styles and line.startswith("```"):
@@ -279,6 +305,17 @@ class View:
 
     def _channel(self, channel_id: int) -> str:
         return clean_name(self._names.channels.get(channel_id, "channel"))
+
+
+def _from_now(seconds: float) -> str:
+    size, unit = next((size, unit) for size, unit in UNITS if abs(seconds) >= size or size == 1)
+    distance = counted(round(abs(seconds) / size), unit)
+    return f"{distance} ago" if seconds < 0 else f"in {distance}"
+
+
+def _poll_answers(data: Data) -> tuple[str, ...]:
+    poll = data.get("poll") or {}
+    return tuple(one_line(each["poll_media"]["text"]) for each in poll.get("answers") or ())
 
 
 def styled(line: str) -> Text:
@@ -348,7 +385,7 @@ class Header:
         else:
             what = ("once", f"{'one short room' if self.room else 'one conversation'}; without --once, you can join in")
         rows = (
-            ("scripted", scripted and f"{', '.join(scripted)} (lines written in advance: free, no model)"),
+            ("scripted", scripted and f"{', '.join(scripted)} ({SCRIPTED})"),
             ("free", free and f"{', '.join(free)}: on your own machines"),
             ("paid", paid and f"{', '.join(paid)}: each call costs money"),
             ("browser", self.console),

@@ -1,7 +1,8 @@
 """What a scripted voice says to people: it greets, jokes, draws, chooses, explains the program, or says what it is.
 
 A message's kind is a section of the answers' files. A note under the first answer to a person, and under every sixth
-after that, says that the line was written in advance, and what to set for a real answer.
+after that, says that the line was written in advance, and what to set for a real answer. In a room's thread, a voice
+takes up a question in character and without a note: the terminal has said at the start what a real answer needs.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ MAX_READ = 2_000  # characters of a message
 MAX_QUOTE = 100  # characters of a person's words, or of a task
 SHORT = 6  # words of a greeting, a thank-you, or a goodbye that is nothing else
 ABOUT_THIS = ("what", "cost", "key", "maker", "private", "server")  # kinds of questions about the program
+TAKEN_UP = ("question", "help", *ABOUT_THIS)  # kinds of questions that are answered in character in a room's thread
 GENTLE_THEMES = ("vent", "spiritual")
 
 _LINK = re.compile(r"https?://")
@@ -116,6 +118,7 @@ _BRIEF = tuple(
         ("empty", r"^(?:test|testing|ping)\b"),
     )
 )
+_ASKED = re.compile(r"(?<![^?!.])\s*+([^?!.\s][^?!.]*+\?)")
 _OR = re.compile(
     r"^(?:[^,:]*(?:[,:]|\b(?:rather|prefer|better|pick|choose|want|take)\b))?\s*"
     r"(?P<a>[^,:?]+?),? or (?P<b>[^,:?]+)\??$",
@@ -169,6 +172,13 @@ def understand(text: str, names: Iterable[str] = (), *, files: bool = False) -> 
     return Understood("statement", quote if len(quote) <= MAX_QUOTE else "")
 
 
+def question_in(said: str) -> str:
+    """Return a message's last question with its mark, or its first sentence if it has none; "" if that's long."""
+    asked = _ASKED.findall(said[:MAX_READ])
+    quote = capital(asked[-1].lstrip(",:;- ")) if asked else f"{first_sentence(said.lstrip(',:;- '))}."
+    return quote if len(quote) <= MAX_QUOTE else ""
+
+
 def _calculate(left: str, sign: str, right: str) -> str:
     a, b = int(left), int(right)
     if sign in ("+", "plus"):
@@ -191,12 +201,18 @@ class Answers:
 
     def to_person(self, turn: Turn, name: str, text: str, *, files: bool = False) -> tuple[str, str | None]:
         """Answer a person; return the text, and a description of the picture that they want."""
-        read = understand(text, (turn.me, *turn.others, "bots"), files=files)
-        kind = "gentle" if read.kind == "statement" and turn.theme in GENTLE_THEMES else read.kind
+        names = (turn.me, *turn.others, "bots")
+        read = understand(text, names, files=files)
+        kind, x = read.kind, read.x
+        if kind == "statement" and turn.theme in GENTLE_THEMES:
+            kind = "gentle"
+        elif turn.in_thread and kind in TAKEN_UP:
+            kind = "asked to moderate" if turn.sides.get(turn.me) == "moderator" else "asked"
+            x = question_in(plain(text, names))
         pick = self._rng.choice(read.options) if read.options else ""
-        line = self._pick(kind, read.x).format_map({"asker": name, "x": read.x, "pick": pick, "me": turn.me})
-        text = capital(line)
-        return text if turn.nameless else self._with_note(text, name), read.x if kind == "draw" else None
+        line = capital(self._pick(kind, x).format_map({"asker": name, "x": x, "pick": pick, "me": turn.me}))
+        has_note = not turn.nameless and not turn.in_thread
+        return self._with_note(line, name) if has_note else line, read.x if kind == "draw" else None
 
     def joining(self, turn: Turn) -> str | None:
         """Return what the voice adds to another bot's answer: its own choice between the options, or None."""

@@ -1,7 +1,8 @@
 """Scenes: short conversations, written in advance, that the scripted voices play in whatever order they are asked.
 
 A file in scenes/ has the scenes of a theme. `debates.txt` is for rooms and for topics without a scene; its speakers are
-parts (doubter, believer, builder, rememberer), which the members divide among themselves.
+parts (doubter, believer, builder, rememberer), which the members divide among themselves. `formats.txt` has the lines
+of rooms with a format, by phase and seat; it says how.
 
     == a cat that was made project manager       the topic of the conversation
     open: Our new project manager is a cat.      the first line, by whoever begins
@@ -17,18 +18,21 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from zlib import crc32
 
-from agentic.local.voices.wording import phrase, plain
+from agentic.local.voices.wording import capital, phrase, plain
 from agentic.themes import DEFAULT_THEME
 
 FOLDER = Path(__file__).parent
 PERSONAS = ("chatgpt", "claude", "gemini", "grok")
 DEBATES = "debates"
+SEATS: Mapping[str, int] = {"for": 2, "against": 2, "member": 4, "asker": 3}
+"""How many members of a kind have lines of their own; other kinds have a single member."""
 PARTS = ("doubter", "believer", "builder", "rememberer")
 NATURAL_PARTS = {
     "sceptic": "doubter",
@@ -74,7 +78,7 @@ def scenes_of(theme: str) -> tuple[Scene, ...]:
         else:
             speaker, _, text = line.partition(": ")
             read[-1][1].append((speaker, text))
-    return tuple(Scene(topic, tuple(lines)) for topic, lines in read)
+    return tuple(Scene(capital(topic), tuple(lines)) for topic, lines in read)
 
 
 @cache
@@ -89,9 +93,65 @@ def answers_of(agent: str) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(lines) for name, lines in sections.items()}
 
 
+@dataclass(frozen=True)
+class SeatLine:
+    """A line of a seat in a phase. It's left out if the seat `without` is taken."""
+
+    seat: str
+    text: str
+    without: str = ""
+
+    def fits(self, seat: str, names: Mapping[str, str]) -> bool:
+        """Whether the member with that seat can say it. `names`: seat → name, of the taken seats."""
+        needed = set(_NAMED.findall(self.text)) - {"topic"}
+        return self.seat == seat and self.without not in names and needed <= names.keys()
+
+
+@cache
+def _format_lines() -> Mapping[tuple[str, str], tuple[SeatLine, ...]]:
+    """Return the lines by format and phase."""
+    found, heading = dict[tuple[str, str], list[SeatLine]](), ("", "")
+    for line in _content(FOLDER / "scenes" / "formats.txt"):
+        if line.startswith("== "):
+            room_format, _, phase = line[3:].partition(": ")
+            heading = (room_format, phase)
+        else:
+            speaker, _, text = line.partition(": ")
+            seat, _, without = speaker.partition(" without ")
+            found.setdefault(heading, []).append(SeatLine(seat, text, without))
+    return {place: tuple(lines) for place, lines in found.items()}
+
+
+def phase_lines(room_format: str, phase: str) -> tuple[SeatLine, ...]:
+    """Return the lines of a phase, in the order in which each seat says its own."""
+    return _format_lines().get((room_format, phase), ())
+
+
+def all_phase_lines(room_format: str) -> tuple[SeatLine, ...]:
+    return tuple(line for (name, _), lines in _format_lines().items() if name == room_format for line in lines)
+
+
+def seats(room_format: str, sides: Mapping[str, str]) -> dict[str, str]:
+    """Return name → seat: the first member for it is `for`, the second `for2`. In a panel and an interview, members
+    without a side are `member` and `asker`. Of a large side, the third member has the first seat again."""
+    usual = "asker" if room_format == "interview" else "member"
+    taken, seated = Counter[str](), dict[str, str]()
+    for name, side in sides.items():
+        kind = side or usual
+        number = taken[kind] % SEATS.get(kind, 1)
+        taken[kind] += 1
+        seated[name] = f"{kind}{number + 1}" if number else kind
+    return seated
+
+
 def persona_of(agent: str) -> str:
-    """The persona whose lines an agent says: its own, otherwise always the same borrowed one."""
-    return agent if agent in PERSONAS else PERSONAS[crc32(agent.encode()) % len(PERSONAS)]
+    """Return the persona whose lines an agent says: itself, a persona with the same part, or else a fixed one."""
+    if agent in PERSONAS:
+        return agent
+    part = NATURAL_PARTS.get(agent)
+    return next(
+        (name for name in PERSONAS if NATURAL_PARTS[name] == part), PERSONAS[crc32(agent.encode()) % len(PERSONAS)]
+    )
 
 
 def cast(scene: Scene, members: Iterable[str]) -> dict[str, str]:
@@ -188,6 +248,11 @@ class Heard:
     def forget(self, line: str) -> None:
         if line in self:
             self._marks.remove(crc32(line.encode()))
+
+    def latest(self, lines: Iterable[str]) -> str | None:
+        """Return the line that was said last; None if none was."""
+        said = {crc32(line.encode()): line for line in lines}
+        return next((said[mark] for mark in reversed(self._marks) if mark in said), None)
 
     def pick(self, rng: random.Random, lines: Sequence[str]) -> str:
         """Choose a line that was not heard, otherwise the one heard longest ago, and note it. Raises IndexError without

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from agentic.chat.directory import clean_name
@@ -12,7 +13,8 @@ from agentic.local.voices.wording import phrase, plain
 class Turn:
     """`human` wrote into the conversation and waits for an answer, `asker` has called the voice. `task`: an instruction
     of automation, from outside or not; `unheard`: its answer is not posted; `query`: the subject of an unprompted
-    message. `members` of a room in speaking order; `take_up`: what a person said there."""
+    message. `members` of a room in speaking order; `taken_up`: what people said there, each with the person's name.
+    `sides`: a member's name → its side."""
 
     def __init__(self, labels: Mapping[str, str], *, me: str) -> None:
         """All labels are optional; `me` is the voice's name if there is none."""
@@ -38,11 +40,17 @@ class Turn:
         self.query = said("task_query") if said("task_unasked") else None
         self.nameless = bool(said("arena"))  # nobody may learn who answers
         self.in_room = bool(said("room"))
+        self.in_thread = self.in_room or bool(said("thread"))  # of a room, which may be paused or have other members
         self.room_topic = labels.get("topic", "")
         self.room_turn, self.room_turns = _whole(said("room")), _whole(said("room_turns"))
         self.members = _names(said("members"))
         self.names_next, self.closing = bool(said("names_next")), bool(said("closing"))
-        self.take_up, self.taken_up_by = said("take_up"), name("take_up_by", name("human_name"))
+        several = [(clean_name(who), text) for who, text in json.loads(said("questions") or "[]")]
+        single = [(name("take_up_by", name("human_name")), said("take_up"))] if said("take_up") else []
+        self.taken_up = several or single
+        self.format, self.phase = said("format"), said("phase")
+        sides = (each.rpartition("=") for each in said("sides").split(",") if "=" in each)
+        self.sides = {clean_name(name): side.strip() for name, _, side in sides}
 
     @property
     def turns_left(self) -> int:

@@ -17,14 +17,24 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentic.llm.pricing import tokens_of
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agentic.local.voices.drawing import draw_png
-from agentic.local.voices.scenes import Heard, Stage, answers_of, debate_stage, scene_on, scenes_of
+from agentic.local.voices.scenes import (
+    Heard,
+    Stage,
+    all_phase_lines,
+    answers_of,
+    debate_stage,
+    phase_lines,
+    scene_on,
+    scenes_of,
+    seats,
+)
 from agentic.local.voices.turn import Turn
-from agentic.local.voices.wording import capital, phrase, plain
+from agentic.local.voices.wording import capital, clipped, phrase, plain
 from agentic.themes import theme_named
 from agentic.turn.form import Decision, as_json
 
@@ -38,6 +48,7 @@ REACT = 0.2
 HASTE = 0.25  # for each line of others that is due earlier: the share of turns that are taken anyway
 ENDING_LINES = 2  # the last ones, which ask for the end of the conversation
 DRAW = 0.06  # in themes with occasional pictures
+VERDICT = "A scripted judge draws its points by lot. A judge with a model reads the debate."
 STATE = "voice"  # the label that a recorded answer is given again by
 _COMMON = re.compile(
     r"(?:about|after|again|also|another|because|been|before|being|both|does|each|ever|every|everyone|from|have|here|into"
@@ -94,12 +105,16 @@ class ScriptedVoice:
                 self._agent, rng=self._seeds, remedy=was["remedy"], heard=heard, answered=was["answered"]
             )
         else:  # a new seed; the label only names people of the turn
-            people = (turn.asker, turn.human, turn.taken_up_by, "")
+            people = (turn.asker, turn.human, *(who for who, _ in turn.taken_up), "")
             was = {"seed": self._seeds.getrandbits(64), "said": self._heard.marks, "remedy": self._remedy}
             was["answered"] = {name: times for name in people if (times := self._answered[name])}
             state, voice = json.dumps(was), self
         if labels.get("reflection"):
             text = written(labels)
+            await self._think(prompt.timeout)
+        elif labels.get("judge"):
+            voice._rng.seed(was["seed"])
+            text = verdict(prompt.schema or {}, voice._rng)
             await self._think(prompt.timeout)
         else:
             voice._rng.seed(was["seed"])
@@ -130,12 +145,40 @@ class ScriptedVoice:
             return self._say(turn, self._answers.to_task(turn) if turn.query is None else news(turn.query))
         if turn.trigger == "reactive":
             return self._react(turn, self._say(turn, self._answers.joining(turn)))
-        if turn.take_up:
-            return self._say(turn, *self._answers.to_person(turn, turn.taken_up_by, turn.take_up))
+        if turn.taken_up:
+            texts, pictures = zip(*(self._answers.to_person(turn, *said) for said in turn.taken_up), strict=True)
+            return self._say(turn, "\n".join(texts), next(filter(None, pictures), None))
         if turn.human and turn.human_said + "x" * turn.human_files:
             answer = self._answers.to_person(turn, turn.human, turn.human_said, files=turn.human_files)
             return self._react(turn, self._say(turn, *answer))
-        return self._react(turn, self._play(turn))
+        return self._react(turn, self._play_phase(turn) if turn.format else self._play(turn))
+
+    def _play_phase(self, turn: Turn) -> Decision:
+        """Say the next line of this member's seat in the phase of a room with a format; if none is left, repeat
+        the oldest."""
+        seated, topic = seats(turn.format, turn.sides), clipped(plain(turn.room_topic))
+        scope, seat = f"{turn.format} {topic.casefold()}\n", seated.get(turn.me, "")
+        names = {**{seat: name for name, seat in reversed(seated.items())}, "topic": topic}
+        if turn.room_turn <= 1:
+            for each in all_phase_lines(turn.format):
+                self._heard.forget(scope + each.text)
+        of_phase = phase_lines(turn.format, turn.phase)
+        if seat == "guest":  # its answer follows the question that was asked last
+            asked = self._heard.latest([scope + each.text for each in of_phase if each.seat != seat])
+            at = next((n for n, each in enumerate(of_phase, 1) if scope + each.text == asked), 0)
+            of_phase = of_phase[at : at + 1] or of_phase
+        lines = [each.text for each in of_phase if each.fits(seat, names)]
+        if not lines:  # a second member answers the other side's; without one, it takes what is left of the first's
+            shared = (each.text for each in of_phase if each.fits(seat.rstrip("234"), names))
+            lines = [text for text in shared if scope + text not in self._heard]
+        if not lines:
+            return self._say(turn, self._last_word())
+        text = next((each for each in lines if scope + each not in self._heard), None)
+        text = text or self._heard.pick(self._rng, [scope + each for each in lines]).removeprefix(scope)
+        self._heard.add(scope + text)
+        others = [name for name in turn.members if name not in (turn.me, turn.last_speaker)]
+        next_speaker = others[0] if turn.names_next and others else None
+        return replace(self._say(turn, text.format_map(names)), next_speaker=next_speaker)
 
     def _play(self, turn: Turn) -> Decision:
         """Begin a scene, or say its next line."""
@@ -199,6 +242,13 @@ def written(labels: Mapping[str, str]) -> str:
     whom = f" with {' and '.join(others)}" if others else ""
     closing = f" Last {last} said: “{phrase(ended, MAX_QUOTE)}”." if len(said) > 1 else ""
     return f"{first} talked{whom} about “{phrase(began, MAX_QUOTE)}”.{closing}"
+
+
+def verdict(schema: Mapping[str, Any], rng: random.Random) -> str:
+    """A judge's answer, with points by chance for each contender and criterion of the schema."""
+    asked = schema.get("properties", {}).get("scores", {}).get("properties", {})
+    scores = {name: {each: rng.randint(4, 9) for each in points["properties"]} for name, points in asked.items()}
+    return json.dumps({"scores": scores, "verdict": VERDICT})
 
 
 def news(query: str) -> str:

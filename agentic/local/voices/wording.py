@@ -30,6 +30,11 @@ def phrase(text: str, limit: int = MAX_PHRASE) -> str:
     return text[:limit].rpartition(" ")[0] or text[:limit]
 
 
+def clipped(text: str, limit: int = MAX_PHRASE) -> str:
+    """Return the text; if it's longer than `limit`, cut between words, with an ellipsis."""
+    return text if len(text) <= limit else f"{phrase(text, limit - 1)}…"
+
+
 def first_sentence(text: str) -> str:
     """The text up to the end of its first sentence, without the mark that ends it."""
     match = _FIRST.match(text.strip())

@@ -7,7 +7,7 @@ import random
 from agent_coordinator.config import CoordinatorConfig
 from agentic.local.scene_order import ScenePolicies
 from agentic.local.voices.scenes import PERSONAS, Heard, scenes_of
-from agentic.state.conversation_state import PersonMessage
+from agentic.state.talk import PersonMessage
 from tests.support.coordinator_doubles import conversation
 
 SCENE = scenes_of("debate")[0]

@@ -42,9 +42,12 @@ async def test_a_person_who_waits_sees_how_many_answers_come_first():
             return await super().complete(prompt, history)
 
     thinking, busy = Thinking(lambda: 5.0, str), BusyModel()
-    call = asyncio.create_task(WatchedModel(busy, "Claude", thinking).complete(Prompt(text="a", priority="person")))
+    heard: list[int] = []
+    prompt = Prompt(text="a", priority="person", on_wait=heard.append)
+    call = asyncio.create_task(WatchedModel(busy, "Claude", thinking).complete(prompt))
     await asyncio.sleep(0)
     assert thinking.render() == "Claude is thinking… 0 s (2 ahead)"
+    assert heard == [2], "the turn says it elsewhere"
     busy.go_on.set()
     await call
 

@@ -78,7 +78,9 @@ def test_words_stand_for_the_options_in_their_order(line: str, use: TypedCommand
         ("/room create Tea? goodbye-ends: perhaps", "goodbye-ends is yes or no"),
         ("/bots ignore @nobody", "@nobody does not fit /bots ignore: user is a person or bot, as /who lists them"),
         ("/ask claude", "/ask needs prompt: a text (Your question)"),
-        pytest.param(f"/room create {'tea ' * 51} turns: 4", "topic is 203 characters long; 200 is", id="a long topic"),
+        pytest.param(
+            f"/room create {'tea ' * 1001} turns: 4", "topic is 4003 characters long; 4000 is", id="a long topic"
+        ),
         ("/why abc", "abc does not fit /why: message is the number before a message, or its id"),
         ("/why", "no bot has written in this channel yet"),
         ("/stop 0", "0 does not fit"),

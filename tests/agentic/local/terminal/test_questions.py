@@ -114,7 +114,7 @@ def test_a_person_leaves_questions_and_may_use_commands_meanwhile() -> None:
     notes: list[str] = []
     sender = Sender(Answer())
     opened = dialog(notes, sender, TOPIC)
-    assert [opened.takes(line) for line in ("/who", "/quit", "a topic", "//x", "/cancel")] == [
+    assert [opened.takes(line) for line in ("/who", "#a /room list", "a topic", "//x", "/cancel")] == [
         False,
         False,
         True,

@@ -79,6 +79,9 @@ class FakeStandIn:
         self.done.append((author, channel, message, emoji))
         return self.done.count(self.done[-1]) == 1
 
+    async def vote(self, author: int | str, channel: int | str, message: int, answer: str) -> None:
+        self.done.append((author, channel, message, answer))
+
     async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> bool:
         if message == 404:
             raise KeyError(message)
@@ -214,6 +217,14 @@ def test_an_edit_is_shown_once_and_a_preview_is_not() -> None:
     assert "Claude edited: @Grok two" in text
 
 
+def test_a_message_that_a_bot_has_not_completed_appears_whole() -> None:
+    first, grown, whole = message("Thinking (2 ahead)… ▌"), message("It is ▌"), message("It is noon.")
+    text = shown(("MESSAGE_CREATE", first), ("MESSAGE_UPDATE", grown), ("MESSAGE_UPDATE", whole))
+    assert "It is noon." in text
+    assert not [word for word in ("Thinking", "▌", "edited") if word in text]
+    assert shown(("MESSAGE_CREATE", first), ("MESSAGE_DELETE", {"id": "100", "channel_id": "11"})).strip() == ""
+
+
 def test_a_deletion_names_the_author_where_it_is_known() -> None:
     gone = {"id": "100", "channel_id": "11"}
     text = shown(("MESSAGE_CREATE", message("x")), ("MESSAGE_DELETE", gone), ("MESSAGE_DELETE", gone))
@@ -301,6 +312,7 @@ def test_a_typed_line_is_read(line: str, typed: TypedLine | None) -> None:
         ("/fire debaet", "did you mean debate?"),
         ("x" * 2001, "that's 2,001 characters"),
         ("/why 5", "unknown command /why"),
+        ("#debate /dance", "unknown command /dance"),
         ("/reply 5 hi", "there's no message 5"),
         ("/reply hi", "no bot has written in this channel yet"),
         ("/react", "/react needs an emoji"),
@@ -339,6 +351,19 @@ def numbered() -> Vocabulary:
         ("/unpin 1", Pin(NumberedMessage(1, 101, 11, by_bot=True), pinned=False)),
         ("/why", TypedCommand("why", {"message": "101"})),
         ("/why 2", TypedCommand("why", {"message": "102"})),
+        ("#casual /why", TypedCommand("why", {"message": "103"}, channel_id=10)),
+        ("#casual /room status", TypedCommand("room status", channel_id=10)),
+        ("#casual  /bots mute grok 5", TypedCommand("bots mute", {"bot": "grok", "minutes": 5}, channel_id=10)),
+        ("#casual /reply no", Say(10, "no", reply_to=103)),
+        ("#casual /react stop", React(NumberedMessage(3, 103, 10, by_bot=True), "🛑")),
+        ("#casual /pin", Pin(NumberedMessage(3, 103, 10, by_bot=True))),
+        ("#casual /fire", Fire(10)),
+        ("#casual /fire story", Fire(10, "story")),
+        ("#casual /fire debate", Fire(11)),
+        ("#casual /who", Show("who")),
+        ("#casual /quit", Quit()),
+        ("#casual //usr/bin", Say(10, "/usr/bin")),
+        ("#casual a/b or /c", Say(10, "a/b or /c")),
         (
             ".history grok first: 1 last: 3",
             Say(
@@ -567,7 +592,8 @@ async def test_the_header_shows_which_bots_are_scripted_or_paid_and_how_to_talk(
     screen, out = terminal("/who", header=header)
     await screen.run()
     text = out.getvalue()
-    assert "Claude (lines written in advance: free, no model)" in text
+    assert "Claude (lines written in advance: free, no model; " in text
+    assert text.count("real answers need an API key") == 1
     assert "Grok (xai/grok-4.7): each call costs money" in text
     assert "Gemini (ollama/llama3.3): on your own machines" in text
     for word in ("data/local", "@claude hello", "/fire story", "/quit"):
@@ -660,16 +686,25 @@ async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_rea
         used.append((channel_id, command))
         if command.command == "resume":
             raise LookupError("no bot has its commands yet")
-        return Answer("**Grok** is muted in <#11>, as <@9> wished\nuntil <t:1789992000:R>")
+        return Answer("**Grok** is muted in <#11>, as <@9> wished\nuntil <t:1789992000:t>")
 
     commands = command_list({"grok": "Grok"})
     screen, out = terminal(
-        "/bots mute grok 5", "/resume", "/bots dance", use=use, names=replace(NAMES, commands=commands)
+        "/bots mute grok 5",
+        "/resume",
+        "/bots dance",
+        "#debate /reset",
+        use=use,
+        names=replace(NAMES, commands=commands),
     )
     async with screen.watching():
         await screen.run()
         await screen.tasks_done()
-    assert used == [(10, TypedCommand("bots mute", {"bot": "grok", "minutes": 5})), (10, TypedCommand("resume"))]
+    assert [(channel, command.command) for channel, command in used] == [
+        (10, "bots mute"),
+        (10, "resume"),
+        (11, "reset"),
+    ]
     for line in (
         "Grok is muted in #debate, as @you wished",
         "until 12:00",

@@ -26,7 +26,7 @@ def test_a_thread_gets_a_name_that_can_be_typed() -> None:
     assert text.count("type #room-2 to go there") == 1
 
 
-def test_posts_stand_behind_the_name_of_their_thread_and_personas_have_colours_of_their_own() -> None:
+def test_posts_stand_behind_the_name_of_their_thread_and_personas_have_colors_of_their_own() -> None:
     names = replace(NAMES, personas={"Historian": "#aa5500"})
     screen, out = terminal(names=names)
     for event, data in (
@@ -69,3 +69,26 @@ def test_what_changes_for_a_person_is_said_once() -> None:
         "#room-1 is archived and locked",
     ]
     assert threads.take("THREAD_UPDATE", thread(99)) is None
+
+
+async def test_in_a_room_people_react_to_its_newest_post_and_answer_its_newest_poll() -> None:
+    stand_in = FakeStandIn()
+    lines = ("#room-1", "/react yes", "/vote", "/vote maybe", "/vote against", "/vote 1 for", "/vote 2 FOR")
+    screen, out = terminal(stand_in=stand_in, lines=typed(*lines))
+    answers = [{"answer_id": n, "poll_media": {"text": text}} for n, text in enumerate(("For", "Against"), start=1)]
+    poll = {"question": {"text": "Tea? Where do you stand?"}, "answers": answers}
+    async with screen.watching():
+        screen.show("THREAD_CREATE", thread())
+        screen.show("MESSAGE_CREATE", message("Seeds decide.", channel=20, id="101"))
+        screen.show("MESSAGE_CREATE", message("🫥 Say where you stand.", channel=20, id="102", poll=poll))
+        screen.show("MESSAGE_CREATE", message("🫥 Grok speaks next, <t:1800000000:R>.", channel=20, id="103"))
+        screen.show("MESSAGE_CREATE", message("", channel=20, id="104", type=46, embeds=[{"type": "poll_result"}]))
+        await screen.run()
+    assert stand_in.done == [(9, 20, 101, "👍"), (9, 20, 102, "Against"), (9, 20, 102, "For")]
+    said = " ".join(out.getvalue().split())
+    assert "Grok speaks next, in " in said
+    assert "[the poll is over]" in said
+    assert "Tea? Where do you stand? For · Against; /vote For answers it" in said
+    assert said.count("/vote needs one of For, Against") == 2
+    assert "message 1 has no poll" in said
+    assert "your answer to the poll in message 2: Against" in said

@@ -7,6 +7,9 @@ import random
 
 from agentic.llm.types import Prompt
 from agentic.local.voices.voice import ScriptedVoice, news, written
+from agentic.rooms.judge import contenders_of, judge_prompt, read_verdict
+from agentic.rooms.room_bot import RoomPost
+from agentic.state.rooms import Room, RoomMember
 from agentic.turn.proactive import prompt_of, text_in
 from agentic.wire.messages import Reflection
 
@@ -28,6 +31,16 @@ async def test_a_voice_writes_what_the_program_reads_as_a_summary_and_as_topics(
         read = text_in(reply.text, given(task), prompt)
         assert read is not None
         assert read.startswith(text)
+
+
+async def test_a_scripted_judge_gives_points_and_says_that_they_are_by_chance():
+    members = tuple(RoomMember(name=name, shown=name, side=side) for name, side in (("a", "for"), ("b", "against")))
+    room = Room(thread_id=1, channel_id=2, conversation_id="c", topic="tea", members=members)
+    voice = ScriptedVoice("claude", rng=random.Random(1))
+    reply = await voice.complete(judge_prompt(room, (RoomPost(3, "a", "Yes."), RoomPost(4, "b", "No."))))
+    verdict = read_verdict(reply.text, "Claude", contenders_of(room))
+    assert set(verdict.scores) == {"for", "against"}
+    assert "by lot" in verdict.text
 
 
 def test_a_person_who_said_nothing_has_no_topics_and_an_empty_talk_is_named():

@@ -8,6 +8,7 @@ from string import Formatter
 
 import pytest
 
+from agentic.formats import FORMATS
 from agentic.local.voices.scenes import (
     DEBATES,
     OPEN,
@@ -16,11 +17,14 @@ from agentic.local.voices.scenes import (
     Heard,
     Scene,
     Stage,
+    all_phase_lines,
     answers_of,
     cast,
     debate_stage,
+    phase_lines,
     scene_on,
     scenes_of,
+    seats,
 )
 from agentic.themes import THEMES
 
@@ -37,7 +41,13 @@ BRITISH = (
     r"\w*(?:colour|favourit|neighbour|honour|centre\b|theatre|traveller|maths\b|programme)\w*|\w+(?:realis|organis)\w*"
 )
 FILES = (*sorted(THEMES), DEBATES)
-QUOTING = {"statement", "task", "news"}  # sections with lines for when there are words to quote, and for when not
+QUOTING = {
+    "statement",
+    "asked",
+    "asked to moderate",
+    "task",
+    "news",
+}  # sections with lines for when there are words to quote, and for when not
 
 
 def fields(line: str) -> set[str]:
@@ -158,3 +168,41 @@ def test_a_topic_finds_its_scene_without_its_question_mark() -> None:
     assert scene is not None
     assert scene.topic.endswith("?")
     assert scene_on("debate", "tides") is None
+
+
+# formats
+
+SIDES = {
+    "debate": {"A": "for", "B": "against", "C": "for", "D": "against", "E": "undecided", "F": "moderator"},
+    "panel": {"A": "", "B": "", "C": "", "D": "", "F": "moderator"},
+    "interview": {"A": "guest", "B": "", "C": "", "D": "", "F": "moderator"},
+}
+WITH_PHASES = [name for name, each in FORMATS.items() if each.phases]
+
+
+@pytest.mark.parametrize("name", WITH_PHASES)
+def test_each_seat_has_a_line_in_each_phase_whoever_else_is_there(name: str) -> None:
+    everyone = SIDES[name]
+    fewest = list(everyone.items())[:2]
+    assert {line.seat for line in all_phase_lines(name)} == set(seats(name, everyone).values())
+    for sides in (everyone, dict(fewest), dict([*fewest, ("F", "moderator")])):
+        seated = seats(name, sides)
+        names = {seat: shown for shown, seat in seated.items()}
+        for phase in FORMATS[name].phases:
+            for seat in names:
+                lines = [line for line in phase_lines(name, phase.name) if line.fits(seat, names)]
+                assert lines, (phase.name, seat)
+                assert all(line.text.format(topic="Tea", **names) for line in lines)
+
+
+def test_a_third_member_of_a_side_has_the_first_seat_again() -> None:
+    assert seats("debate", {"A": "for", "B": "for", "C": "for"}) == {"A": "for", "B": "for2", "C": "for"}
+
+
+@pytest.mark.parametrize("name", WITH_PHASES)
+def test_the_lines_of_a_format_are_american_ageless_and_said_once(name: str) -> None:
+    lines = [line.text for line in all_phase_lines(name)]
+    assert len(set(lines)) == len(lines)
+    for line in lines:
+        for never in (NOBODY, AGES, BRITISH):
+            assert not re.search(never, line, re.IGNORECASE), line

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from agentic.formats import FORMATS
 from agentic.llm.pricing import tokens_of
 from agentic.llm.types import Message, Prompt
 from agentic.local.voices.answering import NOTE, understand
-from agentic.local.voices.scenes import DEBATES, PERSONAS, Heard, scenes_of
+from agentic.local.voices.scenes import DEBATES, PERSONAS, Heard, all_phase_lines, answers_of, scenes_of
 from agentic.local.voices.voice import STATE, ScriptedVoice
 from agentic.themes import THEMES
 from agentic.turn.decision import parse_decision
@@ -305,6 +306,47 @@ async def test_in_a_room_a_person_is_answered_by_name_and_the_last_turn_is_a_las
     assert closing not in lines
 
 
+@pytest.mark.parametrize("agent", [*PERSONAS, "historian", "sceptic"])
+async def test_a_member_of_a_room_takes_up_a_question_without_a_word_about_keys_or_scripts(agent: str) -> None:
+    questions = {
+        "I cycle. Who pays for the buses?": "Who pays for the buses?",
+        "@Grok, but how much does it cost?": "But how much does it cost?",
+        "is it free?": "Is it free?",
+        "tell me why. It matters": "Tell me why.",
+        "and what about " + "very " * 30 + "old people?": "",
+    }
+    labels = {"room": "3", "trigger": "round", "display_name": agent.capitalize(), "topic": "cars"}
+    for seed in range(6):
+        for sides in ("", f"{agent.capitalize()}=moderator"):
+            room = labels | ({"format": "debate", "phase": "rebuttals", "sides": sides} if sides else {})
+            for question, quoted in questions.items():
+                text = (await decision(voice(agent, seed), **room, take_up=question, take_up_by="Ada"))["text"]
+                assert "Ada" in text
+                assert f"“{quoted}”" in text or (not quoted and "“" not in text)
+                assert not re.search(r"script|demo|model|api key|-#|/fire", text, re.IGNORECASE)
+
+
+async def test_in_the_thread_of_a_paused_room_an_answer_has_no_word_about_keys_either() -> None:
+    asked = {"trigger": "mention", "asked": "are you sure?", "asker": "Ada", "theme": "debate"}
+    text = (await decision(voice("grok"), **asked, thread="1"))["text"]
+    assert "“Are you sure?”" in text
+    assert not re.search(r"script|model|api key|-#", text, re.IGNORECASE)
+    assert NOTE in (await decision(voice("grok"), **asked))["text"]
+
+
+async def test_a_moderator_who_is_asked_leaves_the_answer_to_the_members() -> None:
+    moderates = {
+        "room": "3",
+        "trigger": "round",
+        "display_name": "Claude",
+        "sides": "Claude=moderator",
+        "topic": "cars",
+    }
+    text = (await decision(voice("claude"), **moderates, take_up="Who pays?", take_up_by="Ada"))["text"]
+    lines = {line.format(asker="Ada", x="Who pays?") for line in answers_of("claude")["asked to moderate"]}
+    assert text in lines
+
+
 async def test_a_moderator_names_another_member_and_nobody_else_does() -> None:
     room = Room("tea")
     named = (await room.turn("Historian", names_next="1"))["next_speaker"]
@@ -435,3 +477,69 @@ async def test_an_answer_is_given_again_from_its_labels_alone_and_changes_nothin
     for labels in turns:
         await twin.complete(Prompt(text="", labels=labels))
     assert (await twin.complete(Prompt(text="", labels=turns[1]))).text == unchanged.text
+
+
+# rooms with a format
+
+
+async def played(room_format: str, sides: dict[str, str], speakers: list[tuple[str, str]]) -> list[str]:
+    """What each speaker says in its phase."""
+    heard, texts, last = Heard(), [], ""
+    shared = {
+        "theme": "debate",
+        "topic": "Is tea soup?",
+        "members": ", ".join(sides),
+        "format": room_format,
+        "sides": ", ".join(f"{name}={side}" for name, side in sides.items()),
+    }
+    for number, (name, phase) in enumerate(speakers, 1):
+        labels = {"display_name": name, "phase": phase, "room": str(number), "last_speaker": last, "trigger": "round"}
+        answer = await decision(voice(name.lower(), number, heard), **shared, **labels)
+        texts.append(str(answer["text"]))
+        last = name
+    return texts
+
+
+async def test_in_a_debate_each_side_says_its_lines_in_each_phase_and_names_its_opponent() -> None:
+    sides = {"Gemini": "moderator", "Claude": "for", "Grok": "against"}
+    phases = [phase.name for phase in FORMATS["debate"].phases]
+    texts = await played("debate", sides, [(name, phase) for phase in phases for name in sides])
+    assert len(set(texts)) == len(texts)
+    assert "Is tea soup?" in texts[0]
+    assert "I'm for it" in texts[1]
+    assert "I'm against it" in texts[2]
+    assert texts[4].startswith("Grok, ")
+    assert texts[5].startswith("Claude, ")
+
+
+async def test_a_third_debater_has_lines_of_its_side_until_the_end() -> None:
+    sides = {"ChatGPT": "for", "Claude": "against", "Gemini": "for"}
+    phases = [phase.name for phase in FORMATS["debate"].phases]
+    texts = await played("debate", sides, [(name, phase) for phase in phases for name in sides])
+    assert len(set(texts)) == len(texts)
+    written = {
+        line.text.format(topic="Is tea soup?", **{"for": "ChatGPT", "against": "Claude", "for2": "Gemini"})
+        for line in all_phase_lines("debate")
+        if "{against2}" not in line.text
+    }
+    assert set(texts[:-1]) <= written, "its own last word may end the debate"
+
+
+async def test_a_guest_answers_the_question_that_was_asked_last() -> None:
+    sides = {"Claude": "guest", "Grok": ""}
+    introduction, questions = ("introduction", "questions")
+    texts = await played(
+        "interview",
+        sides,
+        [(name, phase) for phase in (introduction, questions, questions) for name in ("Grok", "Claude")],
+    )
+    lines = [line.text.format(guest="Claude", topic="Is tea soup?") for line in all_phase_lines("interview")]
+    places = [lines.index(text) for text in texts]
+    assert all(answer == question + 1 for question, answer in zip(places[::2], places[1::2], strict=True))
+    assert len(set(places)) == 6
+
+
+async def test_a_member_without_lines_left_repeats_its_oldest() -> None:
+    sides = {"Claude": "for", "Grok": "against"}
+    texts = await played("debate", sides, [("Claude", "closing words")] * 3)
+    assert len(set(texts)) == 1
