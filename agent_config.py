@@ -176,16 +176,17 @@ def _own_names(agents: Mapping[str, AgentSpec]) -> set[str]:
 # --- messages at start ----------------------------------------------------------------------------------------------
 
 
-def missing_tokens_message(settings: Settings) -> str:
+def missing_tokens_message(settings: Settings, env_file: Path = Path(".env")) -> str:
     """Return the message for a start without any bot token: the missing settings, and ways to start without tokens."""
     tokens = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
     also = f" (CHANNEL={ALL})" if settings.channel == ALL else ""
     alone = "".join(f"{service.alone}\n" for service in service_settings().values() if service.alone)
     lacking = dict.fromkeys(agent.spec.key_setting for agent in settings.agents.values() if agent.api_key is None)
     keys = f", and its API key ({', '.join(lacking)})" if lacking else ""
+    no_file = "" if env_file.exists() else f", and there is no {env_file.absolute()}"
     return (
-        f"No bot token is set{also}. Set at least one of {tokens}{keys}.\n"
-        "To go live, run make setup, which asks for everything. Or copy .env.example to .env and fill it in.\n"
+        f"No bot token is set{also}{no_file}. Set at least one of {tokens}{keys}.\n"
+        "To go live, run make setup, and answer its questions. Or copy .env.example to .env and fill it in.\n"
         f"{alone}"
         "To try it on this machine without tokens or keys, run make local (or python run_all.py --local)."
     )

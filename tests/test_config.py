@@ -432,23 +432,26 @@ def test_one_token_for_two_bots_names_both_keys_and_leaves_the_others_alone() ->
 
 
 def test_the_agents_name_is_read_from_the_process_and_is_an_error_in_the_file(tmp_path: Path) -> None:
-    assert load(AGENT_NAME="gemini").agent_name == "gemini"
+    assert load(AGENT_NAME="gemini").agent_name == load(AGENT_NAME="Gemini").agent_name == "gemini"
     (problem,) = problems_of({"AGENT_NAME": "gemini"}, env_file(tmp_path, "AGENT_NAME=gemini"))
     assert problem.startswith("AGENT_NAME: ")
     assert ".env" in problem
 
 
-def test_a_file_that_cannot_be_read_is_one_problem(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_bytes(b"GUILD_IDS=\xff\xfe")
+@pytest.mark.parametrize(
+    ("data", "line"), [("GUILD_IDS=1".encode("utf-16"), 1), (b"LOG_LEVEL=INFO\n# f\xfcr mich\n", 2)]
+)
+def test_a_file_in_another_encoding_is_one_problem_with_its_first_line(data: bytes, line: int, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(data)
     (problem,) = problems_of({}, tmp_path / ".env")
-    assert "UTF-8" in problem
+    assert f".env, line {line}: expected UTF-8 text" in problem
 
 
 def test_a_folder_in_place_of_the_file_is_one_problem(tmp_path: Path) -> None:
     """Docker makes one where a file that is to be mounted does not exist."""
     (tmp_path / ".env").mkdir()
     (problem,) = problems_of({}, tmp_path / ".env")
-    assert problem.endswith(".env: the user that runs this program can't read it (Is a directory)")
+    assert ".env: expected a file, and this is a folder" in problem
 
 
 @pytest.mark.parametrize(
@@ -457,6 +460,7 @@ def test_a_folder_in_place_of_the_file_is_one_problem(tmp_path: Path) -> None:
 def test_a_line_that_cannot_be_read_is_named_by_its_number(line: str, tmp_path: Path) -> None:
     (problem,) = problems_of({}, env_file(tmp_path, f"GUILD_IDS=1\n{line}\nXAI_API_KEY=k\n"))
     assert ".env, line 2: expected KEY=value" in problem
+    assert ("quotation mark" in problem) == ('"' in line)
 
 
 @pytest.mark.promise(14)
@@ -563,6 +567,13 @@ def test_a_start_without_tokens_is_told_in_four_lines_what_to_do() -> None:
     assert ".env.example" in lines[1]
     assert "docs/signal.md" in lines[2]
     assert "python run_all.py --local" in lines[3]
+
+
+def test_a_start_without_tokens_names_the_file_that_it_looked_for(tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    assert f"No bot token is set, and there is no {path}. Set" in missing_tokens_message(load(), path)
+    path.touch()
+    assert "No bot token is set. Set" in missing_tokens_message(load(), path)
 
 
 def test_a_bot_without_a_key_is_named_in_one_line() -> None:

@@ -16,6 +16,7 @@ from agent_config import AgentSettings, ModelSettings, Settings
 from agentic.agent.roster import PersonaFolders, RosterEntry, list_agents
 from agentic.agent.side_calls import cheapest
 from agentic.check.costs import prices_in, room_cost
+from agentic.check.odd_settings import options_in
 from agentic.findings import Findings
 from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
 from agentic.llm.providers.ollama import OllamaModel
@@ -161,8 +162,9 @@ def _address(model: ModelSettings) -> str:
 
 def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
     """Add a line for the personas that can join rooms, and one for each reason why others can't. Returns all personas.
-    Without Discord there are no rooms, so it adds nothing."""
+    Rooms need Discord: without it, it only adds notes about thinking levels."""
     agents = list_agents(settings, PersonaFolders(settings.personas_dir).refresh())
+    _check_thinking(settings, agents, found)
     personas = [one for one in agents if one.key not in settings.agents]
     if not settings.on_discord:
         return personas
@@ -180,7 +182,33 @@ def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
         has_model = those[0].settings is not None
         advice = f"set that key, or name another model in {file}" if has_model else f"correct {file} or the setting"
         found.note("personas", f"{_names(those)} can't join rooms: {why}", advice)
+    _check_pictures(settings, personas, found)
     return personas
+
+
+def _check_thinking(settings: Settings, agents: Iterable[RosterEntry], found: Findings) -> None:
+    """Note the models that don't have the thinking level that their agent's options ask for."""
+    for one in agents:
+        if one.settings is None or one.why_not is not None:
+            continue
+        options = options_in(one.key, settings)
+        for level in dict.fromkeys(options(server).thinking for server in (None, *settings.guild_ids)):
+            for model in one.settings.without_level(level):
+                levels = ", ".join(model.profile.thinking)
+                advice = f"use {levels}" if levels else "remove it"
+                found.note("thinking", f"{one.shown}: {model.name} has no level {level}, so it thinks as usual", advice)
+
+
+def _check_pictures(settings: Settings, personas: Iterable[RosterEntry], found: Findings) -> None:
+    """Note the personas whose pictures are files that can't be shown."""
+    files = [one for one in personas if one.front.avatar and not one.front.avatar.startswith("https://")]
+    missing = [one for one in files if not (settings.persona_folder(one.key) / (one.front.avatar or "")).is_file()]
+    for persona in missing:
+        file = settings.persona_folder(persona.key) / (persona.front.avatar or "")
+        found.note("personas", f"{persona.shown} has no picture: {file} is missing", "add it, or change avatar")
+    if settings.owner_channel_id is None and (waiting := [one for one in files if one not in missing]):
+        how = "to show theirs, set OWNER_CHANNEL_ID, and a bot uploads them to that channel"
+        found.ok("personas", f"{_names(waiting)} post with Discord's default pictures; {how}")
 
 
 def _names(personas: Iterable[RosterEntry]) -> str:

@@ -76,9 +76,10 @@ def forecast_day(
         count, problems = automation_turns_a_day(folder, instructions, now, settings.timezone)
         for problem in problems:
             found.warn(f"{name}'s files", problem, "correct this line; until then the bot skips this task")
-        if count and count + instructions > settings.daily_unasked:
-            text = f"{name} has about {count:,.0f} automation tasks a day but only {settings.daily_unasked} turns for"
-            text += " them, so it skips the last ones"
+        if count and count + instructions > settings.daily_unprompted:
+            also = f" and {instructions:,.0f} turns in conversations" if instructions else ""
+            text = f"{name} would have about {count:,.0f} automation tasks{also} a day, but without a person's request"
+            text += f" it takes only {settings.daily_unprompted} turns, so it skips the last ones"
             found.warn("automation", text, "raise AGENT_MAX_DAILY or AGENT_MAX_DAILY_UNASKED")
         tasks.append(count)
     casual = replace(theme_named(DEFAULT_THEME), search=True, always_draw=False)

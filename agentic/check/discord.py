@@ -14,9 +14,11 @@ https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -49,8 +51,16 @@ ROOMS: Permissions = {
     "Create Public Threads": discord.Permissions(create_public_threads=True),
     "Manage Threads": discord.Permissions(manage_threads=True),
     "Manage Webhooks": discord.Permissions(manage_webhooks=True),
+    "Create Polls": discord.Permissions(send_polls=True),
 }
 """Optional permissions for rooms and for personas."""
+LOST: Mapping[str, str] = {
+    "Create Public Threads": "this bot can't open rooms",
+    "Manage Threads": "threads aren't locked between the audience's times",
+    "Manage Webhooks": "if no bot has it, personas can't speak",
+    "Create Polls": "if no bot has it, people aren't asked for their side before and after a debate",
+}
+"""A permission of ROOMS → what is missing without it."""
 
 WRITING: Permissions = {name: NEEDED[name] for name in ("View Channels", "Send Messages")}
 """Permissions that a bot needs in a channel for reports."""
@@ -61,6 +71,8 @@ TEXT_CHANNELS = (discord.ChannelType.text.value, discord.ChannelType.news.value)
 # Bots in fewer than a hundred servers have the "limited" flag; it is the same switch in the portal.
 # https://discord.com/developers/docs/resources/application#application-object-application-flags
 MESSAGE_CONTENT = 1 << 18 | 1 << 19
+
+MAX_CLOCK_SKEW = 60.0  # seconds; a slow answer must not look like a wrong clock
 
 _ADMINISTRATOR = discord.Permissions(administrator=True).value
 
@@ -169,7 +181,10 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSec
         wanted = dict.fromkeys((*settings.channels, *report_channels(settings).values()))
         view = await read_bot_view(http, me, tuple(wanted), settings.guild_ids)
     for guild_id in settings.guild_ids:
-        if guild_id not in view.guilds:
+        if guild_id in view.channels:
+            text = f"is the ID of #{view.channels[guild_id].name}, not of a server"
+            found.wrong(f"server {guild_id}", text, "right-click the server, Copy Server ID, and correct GUILD_IDS")
+        elif guild_id not in view.guilds:
             advice = "open its invite link above, or correct GUILD_IDS"
             found.wrong(f"server {guild_id}", "the bot isn't in it", advice)
     if view.guilds:
@@ -209,7 +224,8 @@ def _check_channels(view: BotView, settings: Settings, found: Findings, options:
     for channel_id in settings.channels:
         channel = view.channels.get(channel_id)
         if channel is None and channel_id in view.unknown:
-            found.wrong(f"channel {channel_id}", "doesn't exist", "correct the id in CHANNEL_THEME_MAP")
+            advice = "right-click the channel, Copy Channel ID, and correct CHANNEL_THEME_MAP"
+            found.wrong(f"channel {channel_id}", _why_unknown(channel_id, view), advice)
             continue
         if channel is None:
             advice = "invite the bot to that server, or allow it View Channels there"
@@ -230,8 +246,18 @@ def _check_channels(view: BotView, settings: Settings, found: Findings, options:
         found.ok("channels", ", ".join(fine))
     if names := dict.fromkeys(name for names in lacking.values() for name in names):
         places = ", ".join(name for name, lacks in lacking.items() if lacks)
-        text = f"{places}: missing permissions: {', '.join(names)}"
+        text = f"{places}: missing permissions: {', '.join(f'{name} ({LOST[name]})' for name in names)}"
         found.note("rooms", text, "optional: give the bot's role these permissions, for rooms and personas")
+
+
+def _why_unknown(channel_id: int, view: BotView) -> str:
+    """Return what is wrong with the ID of no channel. Developer Mode copies IDs of servers, roles, and people, too."""
+    if channel_id in view.guilds:
+        return f"is the ID of the server {view.guilds[channel_id].name}, not of a channel"
+    for guild in view.guilds.values():
+        if channel_id in guild.roles:
+            return f"is the ID of the role @{guild.roles[channel_id].name}, not of a channel"
+    return "is the ID of this bot, not of a channel" if channel_id == view.user_id else "doesn't exist"
 
 
 def _is_out_of_place(channel: ChannelView, settings: Settings, found: Findings) -> bool:
@@ -258,7 +284,8 @@ def _check_report_channels(view: BotView, settings: Settings, found: Findings) -
         channel = view.channels.get(channel_id)
         missing_here = [] if channel is None else missing(view.bits_in(channel), WRITING)
         if channel_id in view.unknown:
-            found.warn(key, f"channel {channel_id} doesn't exist", "correct the id, or leave the setting empty")
+            text = f"channel {channel_id} {_why_unknown(channel_id, view)}"
+            found.warn(key, text, "correct the id, or leave the setting empty")
         elif channel is None:
             advice = "allow it View Channels there, or choose another channel"
             found.warn(key, f"the bot can't see channel {channel_id}", advice)
@@ -270,12 +297,23 @@ def _check_report_channels(view: BotView, settings: Settings, found: Findings) -
 
 
 def check_identities(views: Mapping[str, BotView], sections: Mapping[str, ReportSection]) -> None:
-    """Report tokens of the same application: they are the same bot, which would answer itself."""
+    """Report tokens of the same application: they are the same bot, which would answer itself. Warn if a token may be
+    in another bot's line: then two bots swap their characters."""
+    titles = [section.title for section in sections.values()]
     for name, view in views.items():
         same = [other for other, seen in views.items() if other != name and seen.user_id == view.user_id]
         if twins := [sections[other].title for other in same]:
             advice = f"at {PORTAL}, make an application for each bot, and use its token"
             sections[name].findings.wrong("identity", f"has the same token as {', '.join(twins)}", advice)
+        elif (owner := find_namesake(sections[name].title, view.name, titles)) is not None:
+            advice = f"if it is {owner}'s, put each token into its own bot's line in .env; else nothing"
+            sections[name].findings.warn("identity", f"logs in as {view.name}: perhaps {owner}'s token", advice)
+
+
+def find_namesake(own: str, name: str, titles: Iterable[str]) -> str | None:
+    """Return which other bot's title a bot's name in Discord contains, unless it contains its `own`."""
+    found = [title for title in (own, *titles) if title.lower() in name.lower()]
+    return None if not found or found[0] == own else found[0]
 
 
 def check_bot_ids(views: Mapping[str, BotView], settings: Settings, sections: Mapping[str, ReportSection]) -> list[int]:
@@ -301,6 +339,17 @@ def check_role(views: Mapping[str, BotView], role_id: int, found: Findings) -> N
         found.warn("BOTS_ROLE_ID", f"not everyone can mention @{roles[0].name}", advice)
     else:
         found.ok("BOTS_ROLE_ID", f"@{roles[0].name}")
+
+
+async def check_clock_by_discord(found: Findings, clock: Callable[[], float]) -> None:
+    """Warn if the machine's clock differs from Discord's, by the date of an answer that needs no token."""
+    with suppress(aiohttp.ClientError, OSError, KeyError, ValueError):  # without an answer or a date, nothing is known
+        async with aiohttp.ClientSession() as session, session.get(discord.http.Route("GET", "/gateway").url) as answer:
+            there = parsedate_to_datetime(answer.headers["Date"]).timestamp()
+            ahead = clock() - there
+            if abs(ahead) > MAX_CLOCK_SKEW:
+                text = f"this machine's clock is {abs(ahead) / 60:.0f} minutes {'ahead' if ahead > 0 else 'behind'}"
+                found.warn("clock", text, "set it, or turn on time synchronization (timedatectl set-ntp true)")
 
 
 @asynccontextmanager
@@ -333,7 +382,10 @@ async def logged_in(token: str, seconds: float) -> AsyncIterator[tuple[HTTPClien
 
 def cause(error: Exception) -> str:
     """Return the system's words for a failed connection in parentheses, or "" if there are none."""
-    return f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
+    if not isinstance(error, OSError) or not error.strerror:
+        return ""
+    number = error.errno or 0
+    return f" ({os.strerror(number) if number > 0 else error.strerror})"  # asyncio's text repeats the address
 
 
 async def read_application(http: HTTPClient) -> Application:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import socket
-import tempfile
+import stat
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 from agent_config import Settings
 from agentic.findings import Findings
+from agentic.net.http_server import explain_port
+from agentic.personas.files import PERSONA_FILES, read_persona
+from agentic.personas.identity import parse_identity
+from agentic.process.root import write_probe
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, RedisStartError, StateUnavailable
 from agentic.wire.server import MIN_VERSION, RedisPlace, locate_redis
@@ -31,6 +35,9 @@ def taken_ports(settings: Settings) -> Findings:
             if error.errno == errno.EADDRINUSE:
                 text = f"{port} on {host} is in use; if your bots aren't running, another program uses it"
                 found.warn(key, text, "if your bots aren't running, choose another port")
+            else:
+                reason, advice = explain_port(key, host, error)
+                found.warn(key, f"{port} {reason}", advice)
     return found
 
 
@@ -56,7 +63,7 @@ async def check_redis(settings: Settings, found: Findings, *, use_default_redis:
         ):
             await _check_server(place, link, found, "" if settings.redis_url else " (REDIS_URL is not set)")
     except RedisStartError as error:
-        found.wrong("Redis", "can't be started, and the bots need it", str(error))
+        found.wrong("Redis", f"can't be started: {error.reason}", error.advice)
     except StateUnavailable as error:
         advice = "start that server, or correct REDIS_URL" if settings.redis_url else "read its log"
         found.wrong("Redis", f"is unavailable: {error}", advice)
@@ -85,12 +92,12 @@ def check_data_folder(settings: Settings, found: Findings) -> None:
     """Check that the data folder can be written; create it if missing, as a start would."""
     folder = settings.data_dir
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            found.ok("data folder", f"{folder} is writable")
+        write_probe(folder)
+        found.ok("data folder", f"{folder} is writable")
     except OSError as error:
         problem = f"the bots can't write to {folder} ({error.strerror or error})"
-        found.wrong("data folder", problem, "fix its permissions, or set DATA_DIR to another folder")
+        fix = "free some space" if error.errno == errno.ENOSPC else "fix its permissions"
+        found.wrong("data folder", problem, f"{fix}, or set DATA_DIR to another folder")
 
 
 def check_persona(folder: Path, found: Findings) -> None:
@@ -100,11 +107,20 @@ def check_persona(folder: Path, found: Findings) -> None:
         found.note("persona", text, "if your personas are elsewhere, correct PERSONAS_DIR")
         return
     try:
-        with tempfile.TemporaryFile(dir=folder):
-            found.ok("persona", f"{folder} is writable")
+        write_probe(folder)
+        found.ok("persona", f"{folder} is writable")
     except OSError as error:
         text = f"the bot can't save its memory in {folder} ({error.strerror or error})"
         found.warn("persona", text, "make the user that runs the bots the owner of this folder")
+    files = read_persona(folder, may_be_missing=PERSONA_FILES)
+    for problem in (*files.problems, *parse_identity(files.identity)[1]):
+        found.warn("persona", problem, f"correct that file in {folder}; until then the bot goes without that part")
+
+
+def check_env_file(path: Path, found: Findings) -> None:
+    """Warn if every user of the machine can read the tokens and keys in .env."""
+    if path.is_file() and path.stat().st_mode & stat.S_IROTH:
+        found.warn(str(path), "everyone on this machine can read your tokens and keys", f"run chmod o-rwx {path}")
 
 
 def check_record(settings: Settings, found: Findings) -> None:
@@ -127,4 +143,4 @@ def check_clock(settings: Settings, found: Findings, clock: Callable[[], float])
     now = datetime.fromtimestamp(clock(), settings.timezone)
     hours = f"; conversations start from {settings.active_start}:00 to {settings.active_end}:00"
     zone = settings.timezone.key or "this machine's"
-    found.ok("time zone", f"{zone}, where it is {now:%H:%M}{hours if settings.on_discord else ''}")
+    found.ok("time zone", f"{zone} (it's {now:%H:%M} there){hours if settings.on_discord else ''}")

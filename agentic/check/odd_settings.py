@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_config import Settings
-from agentic.agent.options import load_options
+from agentic.agent.options import LookupScope, load_options
 from agentic.agent.persona import Personas
-from agentic.context.entries import Entry
 from agentic.context.options import MAX_MESSAGES, Options
 from agentic.findings import Finding, Findings
 from agentic.llm.pricing import is_local
 from agentic.process.root import ROOT
-from agentic.tools.own_tools import FILE_TOOLS, MEMORY, RECALL
+from agentic.tools.own_tools import FILE_TOOLS, MEMORY, RECALL, THREAD_READ
 from agentic.tools.toolset import NAMES
 
 OptionsIn = Callable[[int | None], Options]  # by server id; None: any other server
 
-TOOLS = (*NAMES, MEMORY, RECALL, *FILE_TOOLS)
+TOOLS = (*NAMES, MEMORY, RECALL, THREAD_READ, *FILE_TOOLS)
 CONFIG_FILES = ("shared.yaml", "endpoints.yaml", "mcp.yaml")
 _WILDCARDS = frozenset("*?[")
 
@@ -40,6 +38,7 @@ def setting_warnings_here(settings: Settings, folder: Path | None = None) -> lis
     _warn_of_tools(settings, found)
     _warn_of_models(settings, found)
     _warn_of_memory(settings, found)
+    _warn_of_lone_bot(settings, found)
     return list(dict.fromkeys(found))
 
 
@@ -113,18 +112,16 @@ def _warn_of_memory(settings: Settings, found: Findings) -> None:
                 found.warn("RECORD_DAYS", text, "set RECORD_DAYS to more than 0, or the option to false")
 
 
-@dataclass(frozen=True, slots=True)
-class _Server:
-    """A place to look up options without reading pins from Discord."""
-
-    guild_id: int | None
-    channel_id: int = 0
-    pins: tuple[tuple[Entry, ...], ...] = ()
-    parent: _Server | None = None
+def _warn_of_lone_bot(settings: Settings, found: Findings) -> None:
+    """Warn that a bot alone can't converse. In a process with AGENT_NAME the others may run elsewhere."""
+    bots = [agent.display_name for agent in settings.agents.values() if agent.token is not None and agent.usable]
+    if len(bots) == 1 and settings.schedule_max and settings.channels and settings.agent_name is None:
+        text = f"{bots[0]} is the only bot, so each conversation ends after its first message"
+        found.warn("conversations", text, "add a second bot, or set COORDINATOR_SCHEDULE_MAX=0 for answers only")
 
 
 def options_in(agent: str, settings: Settings) -> OptionsIn:
     """Return a function that gives the agent's or persona's options in a server, from the owner's files."""
     names = {name: one.display_name for name, one in settings.agents.items()}
     book = load_options(settings, names, Personas(settings).layer)
-    return lambda guild_id: book.options(agent, _Server(guild_id))
+    return lambda guild_id: book.options(agent, LookupScope(guild_id))

@@ -64,7 +64,8 @@ def show(sections: Sequence[ReportSection], console: Console, settings: Settings
         for section in sections:
             line(section.title)
             for finding in section.findings:
-                advice = f". What to do: {finding.advice}" if finding.advice else ""
+                end = "" if finding.text.endswith((".", "?")) else "."
+                advice = f"{end} What to do: {finding.advice}" if finding.advice else ""
                 line(f"  {marks[finding.level]} {finding.subject}: {finding.text}{advice}")
     line(summary(sections, marks))
 

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
@@ -50,6 +51,7 @@ async def check_all(
     use_default_redis: bool = True,
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
+    env_file: Path = Path(".env"),
 ) -> Sequence[ReportSection]:
     """Run the checks, each for at most `seconds`. Returns a section for each agent and one that they share. MCP servers
     see a part of `environment` (default: this process's environment)."""
@@ -61,6 +63,7 @@ async def check_all(
     _check_discord(settings, shared.findings)
     machine.check_clock(settings, shared.findings, clock)
     shared.findings += [*setting_warnings_here(settings), *machine.taken_ports(settings)]
+    machine.check_env_file(env_file, shared.findings)
     machine.check_data_folder(settings, shared.findings)
     machine.check_record(settings, shared.findings)
     costs.check_options(settings, shared.findings)
@@ -71,6 +74,8 @@ async def check_all(
     looks = [_check_agent(agent, settings, sections[name], seconds) for name, agent in agents.items()]
     seen = await asyncio.gather(*looks)
     views = {name: view for name, view in zip(agents, seen, strict=True) if view is not None}
+    if views:
+        await _guarded(bots.check_clock_by_discord(shared.findings, clock), shared.findings, "clock", seconds)
     servers = {channel.id: channel.guild_id for view in views.values() for channel in view.channels.values()}
     costs.check_costs(settings, shared.findings, clock(), servers)
     costs.check_cheap(settings, shared.findings)

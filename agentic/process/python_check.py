@@ -7,6 +7,8 @@ packages; without this check the owner would see a traceback.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 OLDEST = (3, 11)
@@ -20,6 +22,15 @@ def check_python() -> None:
     if problem is not None:
         print(problem, file=sys.stderr)
         sys.exit(2)
+
+
+@contextmanager
+def exit_on_interrupt() -> Iterator[None]:
+    """Exit with code 130 and without a traceback if Ctrl-C comes before the program handles it, such as in imports."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def complaint(version: tuple[int, ...]) -> str | None:

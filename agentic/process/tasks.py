@@ -30,6 +30,13 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
+async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel the tasks and wait until they have cleaned up."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class BackgroundTasks:
     """Keeps started tasks until they are done. If a task fails, that is logged; the others keep running."""
 
@@ -49,10 +56,7 @@ class BackgroundTasks:
 
     async def cancel(self) -> None:
         """Cancel all tasks and wait until they have cleaned up."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -109,9 +113,7 @@ async def run_until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*tasks)
     for task in ended:
         task.result()
 
@@ -150,10 +152,12 @@ class Shutdown:
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
 
     def on_signals(self) -> None:
-        """Install the signal handlers. A second SIGTERM doesn't hurry: service managers repeat theirs."""
+        """Install the signal handlers. A second SIGTERM doesn't hurry: service managers repeat theirs. SIGHUP stays
+        ignored if it is, because nohup lets a program outlive its terminal."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.stop.set)
+        loop.add_signal_handler(signal.SIGTERM, self.stop.set)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGHUP, self.stop.set)
         loop.add_signal_handler(signal.SIGINT, self.interrupted)
 
     def interrupted(self) -> None:

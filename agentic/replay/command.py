@@ -93,12 +93,15 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 async def replay(options: argparse.Namespace, settings: Settings) -> int:
     """Replay with these settings, whose agents have the requested model; return the exit code."""
+    persona = _persona_folder(options, settings)
+    if persona is not None and not persona.is_dir():
+        print(f"--persona {options.persona}: no such folder, here or in {settings.personas_dir}", file=sys.stderr)
+        return 2
     turns = await recorded_turns(settings.record_file, options)
     if not turns:
         print(f"The history has no such turn: {settings.record_file}", file=sys.stderr)
         return 1
     load_prices()
-    persona = _persona_folder(options, settings)
     models = AskedModels(settings, named=options.model is not None)
     try:
         plan = plan_replays(turns, Replayer(settings, models, None, persona=persona))

@@ -13,7 +13,6 @@ reserved, and what it has cost is charged.
 from __future__ import annotations
 
 import json
-import logging
 import random
 import secrets
 import time
@@ -37,14 +36,14 @@ from agentic.personas.prompt import preamble
 from agentic.process.redaction import Redactor, own_folders
 from agentic.record.queries.turns import Call, Turn
 from agentic.runtime.services import provider_model
-from agentic.state.budgets import ReplayCosts
+from agentic.state.budgets import COUNTS, ReplayCosts
 from agentic.tools.own_tools import MEMORY
 from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, continued_prefill, speech_text
 from agentic.turn.decision import UnreadableDecision, parse_decision
 from agentic.turn.form import Decision, fields_of
 from agentic.turn.prefill_mode import SYSTEM_SPEAKS, Actions
 from agentic.wire.connection import StateUnavailable
-from agentic.wire.entries import CallRecord, CallWords, ReplayNote
+from agentic.wire.entries import CallRecord, CallWords
 
 # Options that are recorded as a Prompt has them. Its conversation is left out: a replay joins no model's session. It is
 # not retried either, since each attempt may cost as much as the first.
@@ -52,7 +51,6 @@ SAME = (
     *("schema", "schema_name", "search", "max_output_tokens", "cache_key", "since", "cache_ttl", "temperature"),
     *("fields", "labels"),
 )
-COUNTS = ("calls", "input_tokens", "cached_tokens", "output_tokens", "cost_usd")  # of an answer
 SCRIPTED = "scripted/"
 FORCED = ("mention", "continue", "call")  # triggers of a person who waits for words
 SETTLED_AFTER = 60.0  # seconds after the last call: a replay is settled by then, or its process is gone
@@ -68,8 +66,6 @@ GONE = {
 
 Key = tuple[str, str]  # a tool's name, its arguments as JSON
 MakeModel = Callable[[AgentSettings], Model]
-
-log = logging.getLogger(__name__)
 
 
 class NotReplayable(Exception):
@@ -199,8 +195,8 @@ class Replayer:
             answer, problem = await replaying.answer()
         finally:  # even if it is canceled
             spent = replaying.usage + (prepared.call if replaying.asking else Usage())
-            if prepared.most_usd:
-                await self._settle(agent, replay_id, date, spent, prepared.model.name)
+            if prepared.most_usd and self._costs is not None:
+                await self._costs.settle(agent, replay_id, date, spent, spent.model or prepared.model.name)
         return compare(prepared.recorded, answer, problem=problem, pictures_missing=prepared.pictures_missing)
 
     async def _reserve(self, agent: str, replay_id: str, date: str, prepared: Prepared) -> str:
@@ -211,19 +207,6 @@ class Replayer:
         within = prepared.calls * max(seconds, self._settings.turn_timeout_seconds) + SETTLED_AFTER
         refused = await self._costs.reserve(agent, replay_id, date, prepared.most_usd, within)
         return REFUSED[refused] if refused else ""
-
-    async def _settle(self, agent: str, replay_id: str, date: str, usage: Usage, model: str) -> None:
-        assert self._costs is not None
-        counts = {name: getattr(usage, name) for name in COUNTS}
-        note = ReplayNote(id=replay_id, at=self._clock(), day=date, agent=agent, model=usage.model or model, **counts)
-        try:
-            await self._costs.settle(note, usage)
-        except StateUnavailable as away:
-            log.error(
-                "%s: could not charge the cost of a replay: %s; its reserved amount will be charged instead",
-                agent,
-                away,
-            )
 
 
 class AskedModels:

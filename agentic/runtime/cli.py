@@ -12,7 +12,6 @@ import errno
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -28,6 +27,7 @@ from agent_config import (
 from agentic.agent.persona import read_fronts
 from agentic.process.logs import set_up_logging, version_line
 from agentic.process.redaction import Redactor
+from agentic.process.root import write_probe
 
 MAX_TOPIC = 200  # characters, as in Discord
 PRIVATE_UMASK = 0o077
@@ -166,7 +166,7 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
     except StateUnavailable as error:
         place = without_password(settings.redis_url) if settings.redis_url else "its address"
         print(
-            f"Can't start: Redis doesn't answer at {place} ({error}). Start that server, or correct REDIS_URL.",
+            f"Can't start without Redis at {place}: {error}. Start that server, or correct REDIS_URL.",
             file=sys.stderr,
         )
     except OSError as error:
@@ -204,18 +204,19 @@ def _keep_files_private() -> None:
 
 
 def _make_data_dir(settings: Settings) -> None:
-    """Create the data folder; without this, Redis would fail later and less clearly. Raises SettingsError."""
-    folder = settings.data_dir
+    """Create the data folder; without this, Redis would fail later and less clearly. Raises SettingsError, or OSError
+    if the disk is full."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        write_probe(settings.data_dir)
     except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
         problem = f"DATA_DIR: expected a folder that the bots can write to ({error.strerror or error})"
         raise SettingsError([problem]) from error
 
 
 def _settings(*, local: bool = False, model: str | None = None) -> Settings | None:
+    logging.basicConfig(format="Warning: %(message)s")  # for mistakes in persona files, until the settings choose a log
     try:
         settings = load_settings(process_environment(), local=local, model=model, fronts=read_fronts)
     except SettingsError as error:

@@ -67,7 +67,7 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
         return (bot.place for bot in runtime.bots.values() if bot.online)
 
     return ConsoleContext(
-        colours=AgentColours(services),
+        colors=AgentColors(services),
         actions=Actions(ActionContext(services, ConsolePlace(live, online))),
         live=live,
         store=store,
@@ -180,11 +180,15 @@ class TranscriptChannels:
         for channel in self.channels():
             transcript = self._services.chats.transcripts.known(channel.id)
             entry = transcript.get(message_id) if transcript is not None else None
-            for attachment in entry.attachments if entry is not None else ():
-                if attachment.id == file_id and attachment.is_picture:
-                    async with self._fetching:
-                        picture = await self._services.chats.attachments.original(attachment)
-                    return None if picture is None else Picture(picture.data, picture.media_type)
+            if entry is None or all(file.id != file_id or not file.is_picture for file in entry.attachments):
+                continue
+            async with self._fetching:
+                views = (bot.cog.channels.view_of(channel.id) for bot in self._bots())
+                if (view := next(filter(None, views), None)) is not None:
+                    (entry,) = await view.with_valid_addresses([entry])
+                file = next(file for file in entry.attachments if file.id == file_id)
+                picture = await self._services.chats.attachments.original(file)
+            return None if picture is None else Picture(picture.data, picture.media_type)
         return None
 
 
@@ -202,6 +206,7 @@ def _message(channel_id: int, entry: Entry) -> Message:
         reply_to=entry.reply_to,
         edited=entry.edited,
         growing=growing,
+        is_notice=entry.speaker.kind == "agent" and entry.hidden,
         files=tuple(File(one.id, one.filename, one.size, one.is_picture) for one in entry.attachments),
         reactions=tuple(Reaction(one.emoji, one.count, one.by) for one in entry.reactions),
     )
@@ -244,7 +249,7 @@ class ConsolePlace(Place):
         return next((bot.opener for bot in self._bots()), None)
 
 
-class AgentColours(Mapping[str, int]):
+class AgentColors(Mapping[str, int]):
     def __init__(self, services: Services) -> None:
         self._services = services
 
@@ -252,7 +257,7 @@ class AgentColours(Mapping[str, int]):
         entry = self._services.agents.roster.of(agent)
         if entry is None or entry.settings is None:
             raise KeyError(agent)
-        return entry.settings.spec.colour
+        return entry.settings.spec.color
 
     def __iter__(self) -> Iterator[str]:
         return (entry.key for entry in self._services.agents.roster if entry.settings is not None)

@@ -30,7 +30,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from agent_config import SettingsError, load_settings, process_environment
-from agentic.net.http_server import Connections, serve_http
+from agentic.net.http_server import Connections, port_warning, serve_http
 
 HOST = "127.0.0.1"
 OWN_NAMES = ("localhost", HOST)
@@ -72,8 +72,8 @@ async def serving_health(
             try:
                 await stack.enter_async_context(serve_http(app, HOST, port, connections))
             except OSError as error:
-                reason = error.strerror or error
-                log.warning("serving HEALTH_PORT %d failed: %s; health checks may reach another program", port, reason)
+                consequence = "health checks may reach another program"
+                log.warning("%s", port_warning("HEALTH_PORT", HOST, port, error, consequence))
         yield port
 
 

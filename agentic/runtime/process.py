@@ -26,7 +26,7 @@ from agentic.inbox.host import AgentHost, PersonaHosts
 from agentic.net.http_server import Connections
 from agentic.process.logs import program_version
 from agentic.process.redaction import Redactor
-from agentic.process.tasks import Shutdown, last_turns, restart_on_failure
+from agentic.process.tasks import Shutdown, cancel_and_wait, last_turns, restart_on_failure
 from agentic.record.embeddings import meaning_of
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.notes import TurnWatchers
@@ -43,7 +43,7 @@ from agentic.runtime.services import (
     stay_known,
 )
 from agentic.services.context import HostedService
-from agentic.state.leases import DEAD_HOLDER_SECONDS, AnyLease, ConditionalLease, Lease, this_process
+from agentic.state.leases import DEAD_HOLDER_SECONDS, AnyLease, ConditionalLease, Lease, describe_process, this_process
 from agentic.state.record_stream import NoRecord, Notes, RecordWriter
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
@@ -171,7 +171,7 @@ class Runtime:
         try:
             if await lease.acquire():
                 return True
-            holder = await lease.current_holder()
+            holder = describe_process(await lease.current_holder())
             if not standby:
                 log.warning(
                     "%s already runs on this Redis (%s); waiting %.0f s in case that process has ended",
@@ -187,7 +187,7 @@ class Runtime:
             log.error("%s: acquiring the lease failed: %s; retrying", name, type(error).__name__)
             return True
         if standby:
-            log.info("%s already runs on this Redis (%s); this process stands by", name, holder)
+            log.info("%s already runs on this Redis (%s); this process waits to take over", name, holder)
         else:
             log.warning("%s: not started here, because it runs in that process", name)
         return standby
@@ -443,8 +443,7 @@ async def _run_until(stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any
     stop.set()
     failed = [task for task in tasks if task.done()]
     for task in (stopped, *reversed(tasks)):
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cancel_and_wait(task)
     for task in failed:
         error = None if task.cancelled() else task.exception()
         log.error("%s failed; the coordinator stops", task.get_name(), exc_info=error)

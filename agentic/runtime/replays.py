@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from agent_config import AgentSettings, Settings, SettingsError, load_settings, process_environment
 from agentic.agent.persona import read_fronts
@@ -18,9 +20,11 @@ from agentic.console.api.turns import find_turn
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, read_body
 from agentic.llm.types import Model
+from agentic.personas.files import MAX_FILE_BYTES, PERSONA_FILES, PRIVATE_FOLDER, read_persona
 from agentic.record.queries.turns import WholeTurn
 from agentic.runtime.services import provider_model
 from agentic.state.shared_state import SharedState
+from agentic.text import dollars
 
 if TYPE_CHECKING:
     from agentic.replay.replay import Prepared, Replayer
@@ -28,13 +32,22 @@ if TYPE_CHECKING:
 LoadWith = Callable[[str], Settings]  # the settings with this model for all agents
 
 
+def _persona_file(name: str) -> str:
+    if name not in PERSONA_FILES:
+        raise ValueError(name)
+    return name
+
+
 class ReplayRequest(BaseModel):
-    """The change in a replay: another model (provider/model), or another persona by its name."""
+    """The change in a replay: another model (provider/model), another persona by its name, or a new text of one of its
+    persona files that isn't saved."""
 
     model_config = ConfigDict(extra="forbid")
 
     model: str | None = Field(default=None, min_length=1, max_length=200)
     persona: str | None = Field(default=None, min_length=1, max_length=100)
+    file: Annotated[str, AfterValidator(_persona_file)] | None = None
+    text: str = Field(default="", max_length=MAX_FILE_BYTES)
     estimate: bool = False
 
 
@@ -83,13 +96,13 @@ class ConsoleReplays:
         @table.post("/api/turns/{agent}/{id}/replay")
         async def replay_turn(request: web.Request) -> web.Response:
             change = await read_body(request, ReplayRequest)
-            if change.model and change.persona:
-                raise Refused(400, "change either the model or the persona")
+            if len([each for each in (change.model, change.persona, change.file) if each]) > 1:
+                raise Refused(400, "Change only one: the model, the persona, or one of its files.")
             turn = await find_turn(parts, request)
             if change.estimate:
                 return web.json_response(await self._estimate(turn, change))
             if self._running is not None:
-                raise Refused(409, "another replay is running; wait for it, or cancel it")
+                raise Refused(409, "Another replay is running. Wait for it, or cancel it.")
             return web.json_response(await self._run(parts, turn, change))
 
         return table
@@ -104,10 +117,10 @@ class ConsoleReplays:
         try:
             await asyncio.wait([task])
             if task.cancelled():
-                raise Refused(409, "canceled; the call may still have cost something, which is recorded")
+                raise Refused(409, "Canceled. The call may still have cost something, which is recorded.")
             answers = task.result()
             same = "the same answer" if answers["same"] else "another answer"
-            outcome = str(answers.get("problem") or f"{same}, {answers['new']['cost_usd']:.4f} USD")
+            outcome = str(answers.get("problem") or f"{same}, {dollars(answers['new']['cost_usd'])}")
             return answers
         except Refused as refused:
             outcome = refused.text
@@ -115,7 +128,7 @@ class ConsoleReplays:
         finally:
             task.cancel()  # if this request ends before it
             self._running = None
-            changed = change.model or (f"persona {change.persona}" if change.persona else "")
+            changed = change.model or change.file or (f"persona {change.persona}" if change.persona else "")
             detail = ", ".join(filter(None, (turn.turn.id, changed)))
             about = {"channel_id": turn.turn.channel_id, "agent": turn.turn.agent, "detail": detail}
             parts.note_action(action="replay", **about, outcome=outcome)
@@ -138,20 +151,41 @@ class ConsoleReplays:
         from agentic.replay.replay import AskedModels, NotReplayable, RecordedTurn, Replayer
 
         if change.persona is not None and change.persona not in self._personas():
-            raise Refused(404, "there is no such persona in PERSONAS_DIR")
-        persona = self._settings.personas_dir / change.persona if change.persona else None
+            raise Refused(404, "This persona isn't in PERSONAS_DIR.")
         if change.model is not None:
             models = AskedModels(await self._settings_with(change.model), named=True)
         else:
             models = AskedModels(self._settings, named=False, make_model=self._make_model)
         costs = self._state.limits.replay_costs
-        replayer = Replayer(self._settings, models, costs, persona=persona, clock=self._clock)
+
+        def prepare() -> tuple[Replayer, Prepared]:
+            with self._persona_of(turn.turn.agent, change) as persona:
+                replayer = Replayer(self._settings, models, costs, persona=persona, clock=self._clock)
+                return replayer, replayer.prepare(RecordedTurn.of(turn.turn, turn.calls))
+
         try:
-            yield replayer, await asyncio.to_thread(replayer.prepare, RecordedTurn.of(turn.turn, turn.calls))
+            yield await asyncio.to_thread(prepare)
         except NotReplayable as error:
             raise Refused(409, str(error)) from error
         finally:
             await models.aclose()
+
+    @contextmanager
+    def _persona_of(self, agent: str, change: ReplayRequest) -> Iterator[Path | None]:
+        """Yield the folder of the persona that speaks instead; a copy if a file has a new text."""
+        if change.file is None:
+            yield self._settings.personas_dir / change.persona if change.persona else None
+            return
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent) / agent
+            folder.mkdir(PRIVATE_FOLDER)
+            for name, text in {
+                **dict(read_persona(self._settings.persona_folder(agent))),
+                change.file: change.text,
+            }.items():
+                if text is not None:
+                    (folder / name).write_text(text, encoding="utf-8")
+            yield folder
 
     async def _settings_with(self, model: str) -> Settings:
         from agentic.local.models import verdict_on

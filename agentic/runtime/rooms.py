@@ -1,7 +1,8 @@
 """Start the parts of rooms besides the bots and the coordinator.
 
 every process                the roster, which follows the folders of personas; agents with an account but no bot
-the coordinator's process    under one lease: the personas without a bot, the threads of rooms, the arenas
+the coordinator's process    under one lease: the personas without a bot, the threads of rooms, the arenas,
+                             the debates that members propose
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from agentic.agent.agent import Agent
 from agentic.inbox.host import HostedChannels, PersonaHosts
 from agentic.rooms.arena import ArenaKeeper, ask_contender
 from agentic.rooms.closing import close_room
+from agentic.rooms.opening import RoomOpener
+from agentic.rooms.proposals import ProposalKeeper
 from agentic.rooms.threads import RoomThreadManager, ThreadBots
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
+from agentic.services.discord.avatars import AvatarKeeper
 from agentic.services.discord.channels import Audience
 from agentic.services.discord.room_threads import DiscordRoomBot
 from agentic.services.discord.service import DiscordChannels, DiscordService, PersonaChannels
@@ -97,6 +101,9 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
     def online() -> Sequence[DiscordRoomBot]:
         return [bot.room_bot for bot in runtime.bots.values() if bot.online]
 
+    def openers() -> Sequence[RoomOpener]:
+        return [bot.opener for bot in runtime.bots.values() if bot.online]
+
     def has_bot(agent: str) -> bool:
         entry = services.agents.roster.of(agent)
         return entry is not None and entry.is_bot
@@ -109,6 +116,9 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
     manager.start(services.bus)
     runtime.watch(manager.run, "steward")
     runtime.watch(ArenaKeeper(services, online, agents, ask_contender, lease=lease).run, "arenas")
+    if services.settings.on_discord:
+        runtime.watch(AvatarKeeper(services, online, lease=lease).run, "pictures of personas")
+    runtime.watch(ProposalKeeper(services, openers, lease=lease).run, "proposed debates")
 
 
 def bots_to_see_by(bots: Iterable[BotSupervisor]) -> Sequence[DiscordChannels]:

@@ -23,7 +23,7 @@ from agentic.agent.notices import Cancels, PersonNotices
 from agentic.agent.options import load_options, no_layer
 from agentic.agent.persona import Personas, read_fronts
 from agentic.agent.roster import Lacks, Roster, lacking_key
-from agentic.agent.services import AgentBook, IgnoredPeople, Record, Services, SharedModels
+from agentic.agent.services import AgentBook, IgnoredPeople, Moderators, Record, Services, SharedModels
 from agentic.agent.side_calls import CheapModel, cheapest, prices_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
@@ -84,6 +84,7 @@ def caps_of(settings: Settings) -> Caps:
         agent=settings.budget_agent_usd,
         channel=settings.budget_channel_usd,
         person=settings.user_budget,
+        members=settings.budget_rooms_usd,
         idle=None if daily is None else daily * settings.idle_budget_share,
         mentions=settings.mentions_per_minute,
     )
@@ -216,6 +217,14 @@ def build_services(
         backoff = ProviderBackoff("the cheap model", setup.clock)
         prices = replace(prices_of(chosen), free=model.free)
         cheap = CheapModel(model=model, prices=prices, redact=redact.secrets, backoff=backoff)
+
+    def make_judge(agent: AgentSettings) -> CheapModel:
+        made = setup.models.make(agent)
+        prices = replace(prices_of((agent.usable or agent.models)[0]), free=made.free)
+        return CheapModel(
+            model=made, prices=prices, redact=redact.secrets, backoff=ProviderBackoff("judge", setup.clock)
+        )
+
     chats = ServiceRegistry(
         hosted,
         scope=ServedChannels(
@@ -234,6 +243,7 @@ def build_services(
         live_options=live,
         tools=tools,
         ignored=IgnoredPeople(settings, silence),
+        moderators=Moderators(settings, options),
         person_notices=PersonNotices(bus, directory, roster.names),
         cancels=Cancels(bus),
     )
@@ -257,7 +267,7 @@ def build_services(
             transcripts=transcripts,
             agents=agents,
         ),
-        models=SharedModels(cheap=cheap, embeddings=meaning),
+        models=SharedModels(cheap=cheap, make_judge=make_judge, embeddings=meaning),
     )
 
 

@@ -20,9 +20,10 @@ from agentic.background_tasks import TaskName
 from agentic.llm.pricing import list_price
 from agentic.llm.profiles import QueryConfig
 from agentic.llm.provider_table import COMPATIBLE_COG, KNOWN, PROVIDERS
+from agentic.llm.types import Thinking
 from agentic.settings.models import ModelSettings, Sources, default_of
 
-Unasked = Literal["opt_in", "everyone"]
+Unprompted = Literal["opt_in", "everyone"]
 
 BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
     {name: known.base_url_setting for name, known in KNOWN.items() if known.base_url_setting}
@@ -32,7 +33,7 @@ BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """A row of the table: an agent's defaults. `colour` is 0xRRGGBB, `cog` is "module:Class"."""
+    """A row of the table: an agent's defaults. `color` is 0xRRGGBB, `cog` is "module:Class"."""
 
     name: str
     display_name: str
@@ -41,7 +42,7 @@ class AgentSpec:
     personality: str
     model: str
     image_model: str | None
-    colour: int
+    color: int
     cog: str
 
     @property
@@ -92,7 +93,7 @@ _PERSONALITIES = {
     ),
     "claude": (
         "You listen for the assumption behind the sentence. You'd rather understand a view than beat a weak copy of it,"
-        " so you often state the other side better than they did, and then say where it breaks. Dry humor, plain words,"
+        " so you often state the other side better than they did, and then name its weak spot. Dry humor, plain words,"
         " one good question instead of three caveats. You change your mind out loud when an argument earns it, and hold"
         " still when only the volume goes up. Neat plans make you look for the person they forgot. Confident numbers"
         " make you ask where they came from. A cheap shot gets a raised eyebrow and a better joke."
@@ -105,7 +106,7 @@ _PERSONALITIES = {
         " common sense. When you're caught out on a fact, you're delighted: now you have the right one."
     ),
     "grok": (
-        "You are the one who says what the room avoids. When everyone agrees, you get suspicious and take the other"
+        "You say what the room avoids. When everyone agrees, you get suspicious and take the other"
         " side, seriously enough to defend it for three rounds. Short sentences, quick wit, no reverence for experts,"
         " brands, or the others in this channel, least of all for yourself. You aim at ideas and egos, never at the"
         " vulnerable, and you stop when someone is hurt. There's always a real point behind the joke, and when you lose"
@@ -114,7 +115,7 @@ _PERSONALITIES = {
 }
 
 
-def _bot(name: str, display_name: str, provider: str, colour: int) -> AgentSpec:
+def _bot(name: str, display_name: str, provider: str, color: int) -> AgentSpec:
     known = PROVIDERS[provider]
     return AgentSpec(
         name=name,
@@ -124,7 +125,7 @@ def _bot(name: str, display_name: str, provider: str, colour: int) -> AgentSpec:
         personality=_PERSONALITIES[name],
         model=known.model,
         image_model=known.image_model or None,
-        colour=colour,
+        color=color,
         cog=known.cog,
     )
 
@@ -151,10 +152,10 @@ class FrontMatter:
     image_model: str | None = None
     talkativeness: float | None = None
     interests: tuple[str, ...] = ()
-    colour: int | None = None
+    color: int | None = None
     disclosure: str | None = None
     idle_tasks: tuple[TaskName, ...] | None = None
-    unasked: Unasked | None = None
+    unprompted: Unprompted | None = None
 
 
 ReadFronts = Callable[[Path, Sequence[str]], Mapping[str, FrontMatter]]  # (the personas' folder, the agents' names)
@@ -209,6 +210,10 @@ class AgentSettings:
     def usable(self) -> tuple[ModelSettings, ...]:
         return tuple(model for model in self.models if model.lacks is None)
 
+    def without_level(self, level: Thinking | None) -> Sequence[ModelSettings]:
+        """Return the usable models that lack a thinking level. They think as usual."""
+        return [model for model in self.usable if level and level not in model.profile.thinking]
+
     @property
     def elsewhere(self) -> Mapping[int, AgentSettings]:
         """The entries of `servers` with a usable model. In other servers the agent uses its own models."""
@@ -223,7 +228,7 @@ class AgentSettings:
         return known.cog if known else COMPATIBLE_COG
 
 
-COLOURS = (0x4E79A7, 0xF28E2B, 0x59A14F, 0xB07AA1, 0xE15759, 0x76B7B2, 0x9C755F, 0xEDC948)
+COLORS = (0x4E79A7, 0xF28E2B, 0x59A14F, 0xB07AA1, 0xD37295, 0x76B7B2, 0x9C755F, 0xEDC948)
 CHARACTER = "You take part in discussions: you say what you think, with reasons, and answer what the others said."
 
 
@@ -255,7 +260,7 @@ class PersonaModels:
                 personality=CHARACTER,
                 model=models[0].model,
                 image_model=None,
-                colour=COLOURS[crc32(key.encode()) % len(COLOURS)] if front.colour is None else front.colour,
+                color=COLORS[crc32(key.encode()) % len(COLORS)] if front.color is None else front.color,
                 cog="",
             ),
             token=None,

@@ -21,7 +21,17 @@ from agentic.policies import POLICIES, PolicyName
 from agentic.themes import DEFAULT_THEME, THEMES
 
 # Tools for files can't write by default: a stranger could talk a model into it. *__* are the tools of MCP servers.
-DEFAULT_TOOLS = ("web_search", "web_fetch", "memory", "recall", "files_read", "files_glob", "files_grep", "*__*")
+DEFAULT_TOOLS = (
+    "web_search",
+    "web_fetch",
+    "memory",
+    "recall",
+    "thread_read",
+    "files_read",
+    "files_glob",
+    "files_grep",
+    "*__*",
+)
 NO_LIMIT = 1_000_000  # the value of `none` for a Count: more than anyone reaches
 FOLDERS = "agent:folder pairs such as claude:penny, separated by commas"
 THEME_MAP = "channel_id:theme pairs separated by commas, such as 123456789012345678:debate (an id alone means casual)"

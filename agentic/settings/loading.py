@@ -128,7 +128,7 @@ def _as_ours(other_name: str, both: Mapping[str, str]) -> str | None:
             return None
         return str(seconds) if 1 <= seconds <= 600 else None
     if other_name == "SIGNAL_NUMBER" and ":" not in text:  # only our key names the agent
-        return f"{both.get('AGENT_NAME', COMPANION)}:{text}"
+        return f"{both.get('AGENT_NAME', COMPANION).lower()}:{text}"
     return text
 
 
@@ -180,15 +180,20 @@ def env_file_lines(path: Path | None, problems: list[str]) -> list[tuple[str, st
     process environment."""
     try:
         text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
+    except IsADirectoryError:
+        problems.append(f"{path}: expected a file, and this is a folder; remove it, and run make setup")
+        return []
     except OSError as error:
         problems.append(f"{path}: the user that runs this program can't read it ({error.strerror})")
         return []
-    except UnicodeDecodeError:
-        problems.append(f"{path}: expected UTF-8 text")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        problems.append(f"{path}, line {line}: expected UTF-8 text; save the file with that encoding in your editor")
         return []
     bindings = list(parse_stream(io.StringIO(text)))
-    wrong = (line.original.line for line in bindings if line.error)
-    problems += [f"{path}, line {line}: expected KEY=value, such as TIMEZONE=Europe/Berlin" for line in wrong]
+    for wrong in (line.original for line in bindings if line.error):
+        hint = "; the quotation mark isn't closed" if re.search("=\\s*['\"]", wrong.string) else ""
+        problems.append(f"{path}, line {wrong.line}: expected KEY=value, such as TIMEZONE=Europe/Berlin{hint}")
     lines = [(line.key, (line.value or "").strip()) for line in bindings if line.key and not line.error]
     return [(key, value) for key, value in lines if value]
 
@@ -383,9 +388,9 @@ def _agent(
     models = tuple(map(model, chosen or split_list(read(spec.model_setting) or "") or (spec.model,)))
     image = front.image_model or read(spec.image_model_setting) or spec.image_model or "none"
     image_provider, image_model = sources.image_model(image, spec.provider, models)
-    colour = spec.colour if front.colour is None else front.colour
+    color = spec.color if front.color is None else front.color
     return AgentSettings(
-        spec=replace(spec, display_name=front.display_name or spec.display_name, colour=colour),
+        spec=replace(spec, display_name=front.display_name or spec.display_name, color=color),
         token=read(spec.token_setting),
         models=models,
         image_model=image_model,

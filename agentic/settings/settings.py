@@ -17,7 +17,7 @@ from pydantic import Field, SecretStr
 
 from agentic.background_tasks import TaskName, read_task_names
 from agentic.settings import fields as f
-from agentic.settings.agents import AgentSettings, PersonaModels, Unasked
+from agentic.settings.agents import AgentSettings, PersonaModels, Unprompted
 from agentic.settings.fields import Keys, from_text, setting, split_list
 from agentic.settings.models import EndpointSettings, ModelSettings
 from agentic.themes import DEFAULT_THEME
@@ -31,13 +31,13 @@ PEOPLES_SHARE = 0.25  # the share of a bot's daily turns kept for people, unless
 
 class Settings(Keys):
     """All settings. Ids are Discord's, times are in seconds, and hours are local to `timezone`. A persona's front
-    matter overrides `idle_tasks` and `unasked` for its agent."""
+    matter overrides `idle_tasks` and `unprompted` for its agent."""
 
     # Background tasks, and the data stored for them
     idle_tasks: Annotated[tuple[TaskName, ...], from_text(lambda text: read_task_names(split_list(text)))] = setting(
         "IDLE_TASKS", (), "tasks separated by commas (summarize, profile, follow_up, discover), or none"
     )
-    unasked: Annotated[Unasked, from_text(lambda text: text.strip().lower().replace("-", "_"))] = setting(
+    unprompted: Annotated[Unprompted, from_text(lambda text: text.strip().lower().replace("-", "_"))] = setting(
         "UNASKED_MESSAGES", "opt_in", "opt_in or everyone"
     )
     idle_after: f.Seconds = setting("IDLE_AFTER_SECONDS", 300.0)
@@ -48,8 +48,8 @@ class Settings(Keys):
     discover_again: f.Hours = setting("IDLE_DISCOVER_AGAIN_HOURS", 0.0)  # 0: only after somebody wrote
     summarise_exchanges: f.Flag = setting("IDLE_SUMMARISE_EXCHANGES", False)
     idle_budget_share: f.Share = setting("IDLE_BUDGET_SHARE", 0.2)
-    unasked_person_hours: f.Hours = setting("UNASKED_PERSON_HOURS", 24.0)
-    unasked_channel_hours: f.Hours = setting("UNASKED_CHANNEL_HOURS", 6.0)
+    unprompted_person_hours: f.Hours = setting("UNASKED_PERSON_HOURS", 24.0)
+    unprompted_channel_hours: f.Hours = setting("UNASKED_CHANNEL_HOURS", 6.0)
     message_log_days: f.Days = setting("MESSAGE_LOG_DAYS", 30)
     embedding_model: str | None = setting("EMBEDDING_MODEL", None, "provider/model, or none")
     channel: Annotated[str | None, from_text(lambda text: text.strip().lower())] = setting("CHANNEL", None, "a service")
@@ -59,14 +59,14 @@ class Settings(Keys):
     bot_ids: f.Ids = setting("BOT_IDS", ())
     discord_retries: f.Retries = setting("DISCORD_RETRIES", 4)
     bots_role_id: f.OptionalId = setting("BOTS_ROLE_ID", None)
-    commands_bot: str | None = setting("COMMANDS_BOT", None, "the name of an agent")
-    agent_name: str | None = setting("AGENT_NAME", None, "the name of an agent")
+    commands_bot: Annotated[str | None, from_text(str.lower)] = setting("COMMANDS_BOT", None, "the name of an agent")
+    agent_name: Annotated[str | None, from_text(str.lower)] = setting("AGENT_NAME", None, "the name of an agent")
     agent_personality: str | None = setting("AGENT_PERSONALITY", None, "a text")
     moderator_ids: f.Ids = setting("MODERATOR_IDS", ())
     owner_user_ids: f.Ids = setting("OWNER_USER_IDS", ())
     barge_in: f.BargeIn = setting("BARGE_IN", "yield")
     agent_max_daily: f.Count = setting("AGENT_MAX_DAILY", 100)
-    agent_max_unasked: f.Count | None = setting("AGENT_MAX_DAILY_UNASKED", None, f.COUNT)
+    agent_max_unprompted: f.Count | None = setting("AGENT_MAX_DAILY_UNASKED", None, f.COUNT)
     agent_cooldown_seconds: f.Seconds = setting("AGENT_COOLDOWN_SECONDS", 15.0)
     mention_catchup_seconds: f.CatchUp = setting("MENTION_CATCHUP_SECONDS", 600.0)
     mention_debounce_seconds: f.Debounce = setting("MENTION_DEBOUNCE_SECONDS", 0.0)
@@ -86,6 +86,8 @@ class Settings(Keys):
     budget_agent_usd: f.Dollars = setting("BUDGET_AGENT_DAILY_USD", None)
     budget_channel_usd: f.Dollars = setting("BUDGET_CHANNEL_DAILY_USD", None)
     budget_user_usd: f.Dollars = setting("BUDGET_USER_DAILY_USD", None)
+    budget_rooms_usd: f.Dollars = setting("BUDGET_ROOMS_DAILY_USD", 0.5)
+    debate_supporters: f.PositiveInt = setting("DEBATE_SUPPORTERS", 3)
     mentions_per_minute: f.Count = setting("MENTIONS_PER_MINUTE", 6)
     ignore_user_ids: f.Ids = setting("IGNORE_USER_IDS", ())
     ignore_role_ids: f.Ids = setting("IGNORE_ROLE_IDS", ())
@@ -195,10 +197,10 @@ class Settings(Keys):
         return frozenset((*self.owner_user_ids, *self.moderator_ids, *self.stop_role_ids, *self.stop_user_ids))
 
     @property
-    def daily_unasked(self) -> int:
+    def daily_unprompted(self) -> int:
         """The unprompted turns that a bot may take in a day; the rest is kept for people's mentions."""
         share = self.agent_max_daily - int(self.agent_max_daily * PEOPLES_SHARE)
-        return share if self.agent_max_unasked is None else min(self.agent_max_unasked, self.agent_max_daily)
+        return share if self.agent_max_unprompted is None else min(self.agent_max_unprompted, self.agent_max_daily)
 
     @property
     def user_budget(self) -> float | None:

@@ -17,6 +17,7 @@ from agentic.check.discord import (
     ChannelView,
     NoAnswerError,
     TokenRefusedError,
+    find_namesake,
     link_to_invite,
     missing,
 )
@@ -142,8 +143,7 @@ def _is_bot_of(session: Session, agent: AgentSettings, found: FoundBot, ending: 
             talk.bad(f"That's {session.title(other)}'s token. Each bot needs its own application.")
             return False
     talk.good(f"Discord accepts the token ({ending}): the bot is called {name}")
-    others = [one.display_name for one in session.agents() if one.name != agent.name]
-    if agent.display_name.lower() in name.lower() or not any(one.lower() in name.lower() for one in others):
+    if find_namesake(agent.display_name, name, (one.display_name for one in session.agents())) is None:
         return True
     return talk.agrees(f"The bot is called {name}. Use it as {agent.display_name} anyway?", default=False)
 
@@ -185,7 +185,7 @@ def choose_servers(session: Session) -> bool:
     session.servers = {server: name for servers in found.values() for server, name in servers.items()}
     if not session.servers:
         talk.warn(
-            "Your bots aren't in a server yet, so there are no channels to choose. Invite them, then run this again."
+            "Your bots aren't in a server yet, so you can't choose channels yet. Invite them, then run this again."
         )
         return False
     chosen = _chosen(session, found)

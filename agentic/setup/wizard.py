@@ -102,7 +102,7 @@ def _introduce(session: Session, place: EnvPlace, asked_again: list[str]) -> Non
     talk = session.talk
     talk.heading("Set up agentic-discord")
     talk.say(
-        "This asks for everything your bots need, checks each answer right away, and at the end writes it to",
+        "This asks what your bots need, checks each answer right away, and at the end writes it to",
         f"  {place.path.absolute()}",
         "It takes about five minutes. Nothing is written until you agree; leave anytime with Ctrl-C.",
         "",
@@ -241,7 +241,7 @@ def ask_signal(session: Session) -> None:
         talk.good(f"{server} answers")
     else:
         talk.warn("It doesn't answer yet. Start it before the bots: docker compose --profile signal up -d signal")
-    _ask_setting(session, SIGNAL_ALLOWED, "Who it answers: phone numbers separated by commas, or all for everyone")
+    _ask_setting(session, SIGNAL_ALLOWED, "Who it answers: phone numbers separated by commas, or all")
 
 
 def _ask_setting(session: Session, setting: str, question: str, usual: str = "") -> str:
@@ -276,7 +276,7 @@ def choose_habits(session: Session) -> None:
     question = f"Your time zone, for the hours when the bots talk [{usual}{why}]:"
     zone = talk.pick(question, lambda text: zone_named(text) if text else usual)
     answers.give(TIME_ZONE, zone)
-    talk.good(f"{zone}, where it is now {datetime.now(ZoneInfo(zone)):%H:%M}")
+    talk.good(f"{zone} (it's {datetime.now(ZoneInfo(zone)):%H:%M} there now)")
 
     day = forecast_day(answers.settings(), Findings(), time.time())
     if day.dollars:
@@ -343,6 +343,8 @@ def _finish(session: Session, check: Callable[[], int]) -> int:
         talk.say(
             "To start or restart the bots:  make run",
             "To start with a conversation:  COORDINATOR_FIRE_ON_STARTUP=true make run",
+            "With Docker instead:           docker compose up -d && docker compose restart bots",
+            "With systemd instead:          systemctl restart agentic-discord",
         )
     else:
         _warn_of_environment(session)

@@ -46,7 +46,7 @@ class Metrics:
     """
 
     def __init__(self, read: Callable[[], Readings], ping: Callable[[], Awaitable[object]]) -> None:
-        self._read, self._ping = read, ping
+        self._ping = ping
         self.registry = registry = CollectorRegistry()
         self._turns = Counter(f"{PREFIX}turns", "Turns that ended", ("agent", "trigger", "outcome"), registry=registry)
         waited = "Seconds of turns, by what they waited for"

@@ -8,6 +8,7 @@ import io
 import socket
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import discord
@@ -15,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from agent_config import AGENTS
+from agentic.check.discord import cause
 from agentic.check.run import _guarded
 from agentic.findings import Findings
 from agentic.local.discord import channels as worlds
@@ -28,8 +30,9 @@ from tests.support.redis_server import redis_binary
 EMBED_LINKS = discord.Permissions(embed_links=True).value
 VIEW_CHANNEL = discord.Permissions(view_channel=True).value
 SEND_MESSAGES = discord.Permissions(send_messages=True).value
+SEND_POLLS = discord.Permissions(send_polls=True).value
 MANAGE_WEBHOOKS = discord.Permissions(manage_webhooks=True).value
-INVITED = 326954765376  # all permissions that the invite link asks for
+INVITED = 563276908186688  # all permissions that the invite link asks for
 
 
 async def test_a_healthy_set_up_is_all_well_and_nothing_is_posted(tmp_path: Path) -> None:
@@ -128,6 +131,16 @@ async def test_what_an_option_needs_is_asked_for_and_missed_where_it_is_set(
         assert set_up.printed.count(f"permissions={INVITED}&") == others
 
 
+async def test_without_create_polls_the_check_says_what_is_missing_and_passes(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        _deny(set_up.world.channel("debate"), set_up.world.app("claude").user.id, SEND_POLLS)
+        assert await set_up.check() == 0
+        assert set_up.lines("!") == []
+        (hint,) = set_up.lines("–")
+        assert "#debate: missing permissions: Create Polls (if no bot has it, people aren't asked" in hint
+        assert hint in set_up.section("Claude")
+
+
 async def test_where_rooms_lack_permissions_one_line_for_each_bot_says_so(tmp_path: Path) -> None:
     async with stage(tmp_path) as set_up:
         for name in ("debate", "memes"):
@@ -137,6 +150,52 @@ async def test_where_rooms_lack_permissions_one_line_for_each_bot_says_so(tmp_pa
         (hint,) = set_up.lines("–")
         assert "missing permissions: Manage Webhooks" in hint
         assert hint in set_up.section("Claude")
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(3600, "60 minutes ahead"), (-600, "10 minutes behind"), (20, None)])
+async def test_a_clock_that_differs_from_discords_is_told(tmp_path: Path, seconds: float, told: str | None) -> None:
+    async with stage(tmp_path) as set_up:
+        assert await set_up.check(clock=lambda: time.time() + seconds) == 0
+        warnings = set_up.lines("!")
+        assert len(warnings) == (told is not None)
+        assert told is None or warnings[0].startswith(f"! clock: this machine's clock is {told}")
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [(0o644, True), (0o640, False), (0o600, False)])
+async def test_an_env_file_that_everybody_can_read_is_told(tmp_path: Path, mode: int, is_told: bool) -> None:
+    (tmp_path / ".env").touch()
+    (tmp_path / ".env").chmod(mode)
+    async with stage(tmp_path) as set_up:
+        assert await set_up.check(env_file=tmp_path / ".env") == 0
+        assert bool(set_up.lines("!")) == is_told
+
+
+@pytest.mark.promise(622)
+async def test_tokens_in_each_others_lines_are_noticed_by_the_bots_names(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ |= {"BOT_TOKEN_CLAUDE": TOKENS["grok"], "BOT_TOKEN_GROK": TOKENS["claude"]}
+        set_up.world.app("gemini").user.username = "Google Bot"
+        assert await set_up.check() == 0
+        assert "! identity: logs in as Grok: perhaps Grok's token" in set_up.section("Claude")
+        assert "! identity: logs in as Claude: perhaps Claude's token" in set_up.section("Grok")
+        assert len(set_up.lines("!")) == 2  # an owner may give a bot any other name
+
+
+async def test_the_id_of_something_else_is_named_for_what_it_is(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        world, debate = set_up.world, set_up.world.channel("debate").id
+        role, bot = world.role("bots").id, world.app("grok").user.id
+        set_up.environ |= {
+            "GUILD_IDS": f"{world.guild.id},{debate}",
+            "CHANNEL_THEME_MAP": f"{debate},{role},{bot}",
+            "OWNER_CHANNEL_ID": str(world.guild.id),
+        }
+        assert await set_up.check() == 1
+        grok = set_up.section("Grok")
+        assert f"✗ server {debate}: is the ID of #debate, not of a server" in grok
+        assert f"✗ channel {role}: is the ID of the role @bots, not of a channel" in grok
+        assert f"✗ channel {bot}: is the ID of this bot, not of a channel" in grok
+        assert f"channel {world.guild.id} is the ID of the server {world.guild.name}, not of a channel" in grok
 
 
 async def test_channels_that_are_not_there_or_not_where_they_should_be_are_named(tmp_path: Path) -> None:
@@ -291,7 +350,7 @@ async def test_a_wrong_option_of_the_owners_files_is_told_with_its_line(tmp_path
         set_up.environ["CONFIG_FILES_DIR"] = str(tmp_path)
         assert await set_up.check() == 0
         (warning,) = set_up.lines("!")
-        assert "shared.yaml: line 2: max_mesages: there is no such option; did you mean max_messages?" in warning
+        assert "shared.yaml: line 2: max_mesages: unknown option; did you mean max_messages?" in warning
 
 
 async def test_a_provider_that_cannot_be_reached_is_no_fault_of_the_picture_model(tmp_path: Path) -> None:
@@ -414,16 +473,28 @@ async def test_a_data_folder_that_cannot_be_made_is_wrong(tmp_path: Path) -> Non
         assert "✗ data folder" in set_up.lines("✗")[0]
 
 
+async def test_mistakes_in_a_personas_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / "grok").mkdir()
+    (tmp_path / "grok" / "identity.md").write_text("---\ntalkative: 1\n---\n")
+    (tmp_path / "grok" / "soul.md").write_bytes(b"f\xfcr")
+    async with stage(tmp_path) as set_up:
+        set_up.environ["PERSONAS_DIR"] = str(tmp_path)
+        assert await set_up.check() == 0
+        grok = set_up.section("Grok")
+        assert "! persona: identity.md:2: 'talkative' is unknown" in grok
+        assert "! persona: soul.md: it isn't UTF-8 text (byte 2); skipped. What to do: correct that file" in grok
+
+
 async def test_a_personas_folder_is_named_where_it_is_missing_or_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "grok").mkdir()
     whole = tempfile.TemporaryFile
 
-    def closed(dir: Path) -> object:
+    def closed(dir: Path, buffering: int) -> object:
         if dir == tmp_path / "grok":
             raise PermissionError(errno.EACCES, "Permission denied")
-        return whole(dir=dir)
+        return whole(dir=dir, buffering=buffering)
 
     monkeypatch.setattr(tempfile, "TemporaryFile", closed)
     async with stage(tmp_path) as set_up:
@@ -503,3 +574,10 @@ def _terminal(width: int = 120) -> Console:
 
 def _deny(channel: Channel, user_id: int, bits: int) -> None:
     channel.overwrites[user_id] = Overwrite(user_id, 1, deny=bits)
+
+
+def test_the_cause_of_a_failed_connection_is_told_in_the_systems_words() -> None:
+    refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)")  # asyncio's words
+    assert cause(refused) == " (Connection refused)"
+    assert cause(socket.gaierror(-2, "Name or service not known")) == " (Name or service not known)"
+    assert cause(RuntimeError("closed")) == ""

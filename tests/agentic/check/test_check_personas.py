@@ -30,6 +30,27 @@ def test_the_check_says_who_can_sit_in_rooms_and_once_why_others_cannot(tmp_path
     assert found[-1].advice.startswith("set that key, or name another model in identity.md")
 
 
+@pytest.mark.parametrize(
+    ("model", "level", "advice"),
+    [
+        ("openai/gpt-6-luna", "none", None),
+        ("google/gemini-3.8-flash", "none", "use low, medium, high"),
+        ("xai/grok-4.7", "high", None),
+        ("xai/grok-4.7", "none", "use low, medium, high"),
+        ("xai/grok-4", "high", "remove it"),
+    ],
+)
+def test_a_thinking_level_that_a_model_lacks_is_named(tmp_path, model: str, level: str, advice: str | None):
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "identity.md").write_text(f"---\nmodel: {model}\nthinking: {level}\n---\n")
+    found = Findings()
+    keys = dict.fromkeys(("OPENAI_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY"), "a-key")
+    check_personas(load_settings({"PERSONAS_DIR": str(tmp_path), **keys}, None), found)
+    notes = [(one.text, one.advice) for one in found if one.subject == "thinking"]
+    text = f"Ada: {model} has no level {level}, so it thinks as usual"
+    assert notes == ([(text, advice)] if advice else [])
+
+
 def on_signal(folder: Path, url: str, **more: str) -> Settings:
     (folder / "penny").mkdir(exist_ok=True)
     (folder / "penny" / "identity.md").write_text("---\nprovider: openai\n---\n")

@@ -133,6 +133,14 @@ def test_a_job_of_every_ten_minutes_is_counted(tmp_path):
     assert errands(tmp_path) == (144, ())
 
 
+def test_turns_in_conversations_are_named_if_they_leave_too_few_for_the_errands(tmp_path):
+    settings = with_files(tmp_path, "## A\n- interval: 20m\n\nLook.\n")
+    findings = Findings()
+    check_costs(load_settings({**ALIVE, **settings, "COORDINATOR_SCHEDULE_MAX": "6"}, None), findings, NOW)
+    (told,) = (finding.text for finding in findings if finding.subject == "automation")
+    assert "about 72 automation tasks and 20 turns in conversations a day" in told
+
+
 def test_the_forecast_names_errands_and_what_is_wrong_with_their_files(tmp_path):
     settings = with_files(tmp_path, "## A\n- interval: 5m\n\nLook.\n## B\n- interval: 5s\n\nLook.\n")
     findings = Findings()
@@ -140,5 +148,5 @@ def test_the_forecast_names_errands_and_what_is_wrong_with_their_files(tmp_path)
     told = {finding.subject: finding for finding in findings}
     assert "heartbeat.md:6" in told["chatgpt's files"].text
     assert told["automation"].level is Level.WARNING
-    assert "288 automation tasks a day but only 75 turns for them" in told["automation"].text
+    assert "288 automation tasks a day, but without a person's request it takes only 75" in told["automation"].text
     assert "for 0 conversations and 288 automation tasks" in told["costs"].text

@@ -44,6 +44,15 @@ def test_a_start_in_another_folder_is_told_until_something_of_ours_is_there(tmp_
     assert told(tmp_path) == []
 
 
+def test_a_bot_without_another_one_to_converse_with_is_told() -> None:
+    alone = {"BOT_TOKEN_CLAUDE": "t", "ANTHROPIC_API_KEY": "k", "BOT_TOKEN_GROK": "u", "CHANNEL_THEME_MAP": "1"}
+    (line,) = told(ROOT, **alone)
+    assert line.startswith("conversations: Claude is the only bot, so each conversation ends after its first message")
+    assert told(ROOT, **alone, XAI_API_KEY="k") == []
+    assert told(ROOT, **alone, COORDINATOR_SCHEDULE_MAX="0") == []
+    assert told(ROOT, **alone, AGENT_NAME="claude") == []
+
+
 def test_a_window_beyond_what_is_kept_is_reported() -> None:
     (line,) = told(ROOT, CONTEXT_WINDOW_SIZE="500")
     assert line.startswith("CONTEXT_WINDOW_SIZE: 500 is above the maximum, so the bots use 400")
@@ -98,6 +107,14 @@ def test_a_port_that_is_in_use_is_told(key: str) -> None:
         (warning,) = taken_ports(settings)
         assert str(warning).startswith(f"{key}: {port} on 127.0.0.1 is in use")
     assert list(taken_ports(settings)) == []
+
+
+def test_an_address_that_is_not_this_machines_is_told() -> None:
+    given = {"EVENTS_PORT": "8090", "EVENTS_HOST": "203.0.113.7", "EVENTS_SECRET": "a-secret-of-some-length"}
+    (warning,) = taken_ports(load_settings(given, None))
+    assert str(warning) == (
+        "EVENTS_PORT: 8090 can't be served at 203.0.113.7, which isn't an address of this machine; correct EVENTS_HOST"
+    )
 
 
 def test_a_start_tells_them_in_its_log(

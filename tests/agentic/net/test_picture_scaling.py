@@ -15,9 +15,9 @@ SMALL = ImageLimits(longest_side=100, max_bytes=50_000)
 JPEG_ONLY = frozenset({"image/jpeg"})
 
 
-def drawn(size=(300, 200), form="PNG", mode="RGB", colour="red", **options):
+def drawn(size=(300, 200), form="PNG", mode="RGB", color="red", **options):
     out = io.BytesIO()
-    Image.new(mode, size, colour).save(out, form, **options)
+    Image.new(mode, size, color).save(out, form, **options)
     return out.getvalue()
 
 
@@ -51,14 +51,14 @@ async def test_what_is_too_many_bytes_becomes_a_jpeg_that_is_few_enough():
 
 
 async def test_what_is_transparent_stays_so():
-    clear = drawn((300, 200), mode="RGBA", colour=(255, 0, 0, 0))
+    clear = drawn((300, 200), mode="RGBA", color=(255, 0, 0, 0))
     fitted = await Scaler().fit(picture(clear), SMALL)
     assert fitted.media_type == "image/png"
     assert Image.open(io.BytesIO(fitted.data)).getpixel((5, 5))[3] == 0
 
 
 async def test_what_is_transparent_stands_on_white_where_only_jpeg_is_taken():
-    clear = drawn((300, 200), mode="RGBA", colour=(255, 0, 0, 0))
+    clear = drawn((300, 200), mode="RGBA", color=(255, 0, 0, 0))
     fitted = await Scaler().fit(picture(clear), ImageLimits(media_types=JPEG_ONLY))
     assert fitted.media_type == "image/jpeg"
     assert min(Image.open(io.BytesIO(fitted.data)).getpixel((5, 5))) > 250
@@ -100,8 +100,8 @@ async def test_no_more_than_two_are_decoded_at_once(monkeypatch):
 
     monkeypatch.setattr(picture_scaling.asyncio, "to_thread", counted)
     scaler = Scaler()
-    colours = ["red", "green", "blue", "black", "white"]
-    await asyncio.gather(*(scaler.fit(picture(drawn(colour=colour)), SMALL) for colour in colours))
+    colors = ["red", "green", "blue", "black", "white"]
+    await asyncio.gather(*(scaler.fit(picture(drawn(color=color)), SMALL) for color in colors))
     assert most[0] == 2
 
 

@@ -33,3 +33,22 @@ def test_a_python_without_the_packages_names_them_instead_of_a_traceback(name: s
     assert "lacks packages: aiohttp, discord" in ended.stderr
     assert "make run" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+INTERRUPTED = """
+import runpy, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "agentic.runtime.cli":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+@pytest.mark.promise(623)
+@pytest.mark.parametrize("name", ["run_all.py", "run_bot.py", "agent_coordinator/__main__.py"])
+def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_without_a_traceback(name: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, ROOT / name]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    assert (ended.returncode, ended.stderr) == (130, "")

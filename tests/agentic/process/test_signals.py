@@ -2,6 +2,8 @@ import asyncio
 import os
 import signal
 
+import pytest
+
 from agentic.process.tasks import INTERRUPTED, LEAVE_SECONDS, Shutdown, last_turns
 from tests.support.doubles import LoopTime, settle
 
@@ -85,6 +87,21 @@ async def test_a_second_ctrl_c_is_a_hurry_and_what_hangs_is_left(monkeypatch):
     assert codes == []
     await loop.run(1)
     assert codes == [INTERRUPTED]
+
+
+@pytest.mark.promise(623)
+@pytest.mark.parametrize(("before", "stops"), [(signal.SIG_IGN, False), (signal.SIG_DFL, True)])
+async def test_the_end_of_the_terminal_stops_the_program_unless_nohup_started_it(before, stops):
+    former, stopping = signal.signal(signal.SIGHUP, before), Shutdown()
+    try:
+        stopping.on_signals()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await settle()
+        assert stopping.stop.is_set() == stops
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().remove_signal_handler(number)
+        signal.signal(signal.SIGHUP, former)
 
 
 async def test_a_service_manager_that_repeats_itself_hurries_nobody():

@@ -113,6 +113,13 @@ async def test_a_used_up_budget_refuses_and_nothing_is_called(settings, models, 
     assert (turn["new"], models.requests) == (None, [])
 
 
+async def test_a_mistyped_persona_is_told_once_and_before_anything_is_asked(settings, models, capsys):
+    assert await replay(options("--conversation", "c1", "--persona", "personas/grokk", "--yes"), settings()) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("--persona personas/grokk: no such folder")
+    assert (told.out, models.requests) == ("", [])
+
+
 async def test_without_redis_nothing_that_costs_is_called(settings, models, redis, capsys):
     redis.kill()
     assert await replay(options("--turn", "claude/i1", "--yes"), settings()) == 1
@@ -125,7 +132,7 @@ def test_a_turn_that_the_record_does_not_have_is_said_so(tmp_path, monkeypatch, 
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setattr("agentic.replay.command.set_up_logging", lambda *_, **__: None)  # it is the test runner's
     assert main(["replay", "--turn", "claude/i9"]) == 1
-    assert "There is no record" in capsys.readouterr().err
+    assert "No history was found" in capsys.readouterr().err
     write_record(tmp_path / "record.db", "c1", [recorded_call()])
     assert main(["replay", "--turn", "claude/i9"]) == 1
     assert "no such turn" in capsys.readouterr().err

@@ -97,16 +97,34 @@ async def test_an_estimate_comes_first_and_the_replay_is_booked_and_noted(tmp_pa
         assert PERSONA not in system
         (note,) = notes
         assert (note.action, note.by, note.agent) == ("replay", "console", "claude")
-        assert (note.detail, note.outcome) == ("i1, persona bold", "another answer, 0.0120 USD")
+        assert (note.detail, note.outcome) == ("i1, persona bold", "another answer, $0.0120")
         assert (await costs_of("claude", link))["replay_cost"] == answers["new"]["cost_usd"]
+
+
+async def test_a_persona_file_is_tried_without_being_saved(tmp_path, link):
+    async with console(tmp_path, link, COFFEE) as (post, notes, server):
+        folder = tmp_path / "personas" / "claude"
+        folder.mkdir()
+        (folder / "soul.md").write_text("You are calm.\n")
+        (folder / "user.md").write_text("Sam likes tea.\n")
+        status, answers = await post(file="soul.md", text="You are a pirate.\n")
+        assert (status, answers["new"]["decision"]) == (200, {"text": "Coffee."})
+        system = server.requests[0].messages[0]["content"]
+        assert "You are a pirate." in system
+        assert "Sam likes tea." in system
+        assert "You are calm." not in system
+        assert (folder / "soul.md").read_text() == "You are calm.\n"
+        assert notes[0].detail == "i1, soul.md"
 
 
 @pytest.mark.parametrize(
     ("path", "body", "status", "error"),
     [
+        (TURN, {"file": "../soul.md", "text": "x"}, 400, "file"),
+        (TURN, {"file": "soul.md", "text": "x", "persona": "bold"}, 400, "Change only one: the model, the persona, or"),
         ("/api/turns/claude/i9/replay", {}, 404, "isn't in the history"),
-        (TURN, {"persona": "../config"}, 404, "no such persona"),
-        (TURN, {"persona": "bold", "model": "llamacpp/local"}, 400, "either the model or the persona"),
+        (TURN, {"persona": "../config"}, 404, "isn't in PERSONAS_DIR"),
+        (TURN, {"persona": "bold", "model": "llamacpp/local"}, 400, "Change only one: the model, the persona, or"),
         (TURN, {"model": "llamacpp/other", "estimate": True}, 400, "no such model"),
         (TURN, {"model": "nobody/x"}, 400, "expected provider/model"),
         (TURN, {"persona": 7}, 400, "persona"),
@@ -144,11 +162,11 @@ async def test_one_replay_runs_at_a_time_and_what_a_cancelled_call_may_have_cost
         _, estimate = await post(estimate=True)
         first = asyncio.create_task(post())
         await held.asked.wait()
-        assert await post() == (409, {"error": "another replay is running; wait for it, or cancel it"})
+        assert await post() == (409, {"error": "Another replay is running. Wait for it, or cancel it."})
         assert await post("/api/replay/cancel") == (200, {"cancelled": True})
         assert (await first)[0] == 409
         assert [note.outcome for note in notes] == [
-            "canceled; the call may still have cost something, which is recorded"
+            "Canceled. The call may still have cost something, which is recorded."
         ]
         assert (await costs_of("claude", link))["replay_cost"] == pytest.approx(estimate["most_usd"])
         assert await post("/api/replay/cancel") == (200, {"cancelled": False})

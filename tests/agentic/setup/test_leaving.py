@@ -106,6 +106,7 @@ async def test_answers_may_come_through_a_pipe_and_the_check_is_the_real_one(tmp
                 assert await done.ended() == 0, done.stdout + done.stderr
                 assert "Ready to start: " in done.stdout
                 assert "To start or restart the bots:  make run" in done.stdout
+                assert "systemctl restart agentic-discord" in done.stdout
                 assert "Traceback" not in done.stderr
             assert stat.S_IMODE(scene.env.stat().st_mode) == 0o600
 

@@ -181,7 +181,7 @@ async def test_bots_are_invited_into_the_chosen_one_of_several_servers(tmp_path:
         links = [("Are they in your server now?", ""), ("Are they in your server now?", invite_both)]
         servers = [("Which servers", "3"), ("Which servers", "1"), ("Are they in your server now?", invite_grok)]
         assert await scene.run(*only("claude", "grok"), *links, *servers, *CHANNELS, *HABITS, *YES) == 0
-        link = f"client_id={grok.id}&scope=bot+applications.commands&permissions=326954765376"
+        link = f"client_id={grok.id}&scope=bot+applications.commands&permissions=563276908186688"
         assert f"{link}\n" in scene.printed
         assert f"{link}&guild_id={world.guild.id}\n" in scene.printed
         assert "Not in a server yet: Claude, Grok" in scene.printed
@@ -342,7 +342,7 @@ async def test_an_agent_may_be_on_signal_too_or_alone(tmp_path: Path) -> None:
         assert "SIGNAL_NUMBERS: nobody isn't a bot or persona" in scene.printed
         assert f"{signal.url} answers" in scene.printed
         again = [("phone number? [Yes/no]", ""), ("Its phone number", ""), ("Address", "http://127.0.0.1:1")]
-        again += [("Who it answers: phone numbers separated by commas, or all for everyone [+4917212345678]", "")]
+        again += [("Who it answers: phone numbers separated by commas, or all [+4917212345678]", "")]
         assert (
             await scene.run(*only("grok"), *again, *CHANNELS, ("Your time zone", ""), ("Daily budget", ""), *YES) == 0
         )
