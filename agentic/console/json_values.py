@@ -5,7 +5,10 @@ A page's cursor is a text of agentic.record's cursor: the last item's time, and 
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -15,13 +18,15 @@ from aiohttp import web
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, query_text
 from agentic.ids import is_snowflake
-from agentic.record.queries.posts import Conversation, Cursor, Post
+from agentic.record.queries.posts import Conversation, Cursor, Post, read_names
 from agentic.record.queries.statistics import Spent
-from agentic.record.queries.turns import Turn
+from agentic.state.turn_records import TurnRecord
 
 Json = dict[str, Any]
 # Fields of a turn that get other names or belong only to the turn's own page.
 APART = {"v", "seq", "round_number", "reacted", "phases", "posted", "calls", "tool_calls"}
+PEOPLE = (("asked_by", "asked_by_name"), ("person", "name"))  # an item's keys of a person's id and name
+MAX_LINES = 2_000  # of a text to compare: the time grows with its square
 
 
 def pick(value: object, names: str) -> Json:
@@ -29,7 +34,7 @@ def pick(value: object, names: str) -> Json:
     return {name: getattr(value, name) for name in names.split()}
 
 
-def turn_json(parts: ConsoleContext, turn: Turn) -> Json:
+def turn_json(parts: ConsoleContext, turn: TurnRecord) -> Json:
     return {
         **exact(turn.model_dump(exclude=APART)),
         "round": turn.round_number,
@@ -73,8 +78,26 @@ def spent_json(spent: Spent) -> Json:
 
 
 def channel_json(parts: ConsoleContext, channel_id: int) -> Json:
-    """Return a channel. Its `name` is None if no bot of this process sees it."""
+    """Return a channel. Its `name` is None if no bot of this process sees it: see `add_names`."""
     return {"id": str(channel_id), "name": parts.live.names().get(channel_id)}
+
+
+async def add_names(parts: ConsoleContext, items: Sequence[Json]) -> None:
+    """Add what only the history knows about the channels and people of these items: a room's topic, also as the name of
+    a closed room, and the names of people who haven't written recently. A person's key is `asked_by` or `person`."""
+    people = [(item, key, label) for item in items for key, label in PEOPLE if item.get(key) and item[label] is None]
+    channels = [item["channel"] for item in items if item.get("channel")]
+    with suppress(Refused):  # nothing is recorded
+        topics, names = await read_names(
+            await parts.store.open(),
+            {int(channel["id"]) for channel in channels},
+            {int(item[key]) for item, key, _ in people},
+        )
+        for channel in channels:
+            if (topic := topics.get(int(channel["id"]))) is not None:
+                channel.update(room=topic, name=channel["name"] or topic)
+        for item, key, label in people:
+            item[label] = names.get(int(item[key]))
 
 
 def person_name(parts: ConsoleContext, person: int | None) -> str | None:
@@ -101,6 +124,19 @@ def exact(value: Any) -> Any:
         return [exact(inner) for inner in value]
     is_id = isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53
     return str(value) if is_id else value
+
+
+def diff_json(old: str, new: str) -> Json:
+    """Compare two texts: how many lines were `added` and `removed`, and the `lines`, or None if the texts are too long.
+    A line's `sign`: "+" new, "-" removed, " " unchanged, "@" omitted lines."""
+    before, after = old.splitlines(), new.splitlines()
+    if max(len(before), len(after)) > MAX_LINES:
+        more = len(after) - len(before)
+        return {"added": max(0, more), "removed": max(0, -more), "lines": None}
+    compared = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    lines = [{"sign": line[0], "text": "" if line[0] == "@" else line[1:]} for line in compared]
+    signs = [line["sign"] for line in lines]
+    return {"added": signs.count("+"), "removed": signs.count("-"), "lines": lines}
 
 
 def today(parts: ConsoleContext) -> str:

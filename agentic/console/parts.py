@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,8 +28,8 @@ from agentic.state.silence import Silence
 from agentic.wire.bus import Bus
 from agentic.wire.entries import ActionNote
 
-NOT_KEPT = "There is no history because RECORD_DAYS is 0. Set it to a number of days in .env and restart the program."
-NOTHING_YET = "There is no history yet. Mention a bot in its channel, or start a conversation on the Live page."
+NOT_KEPT = "The history is off, because RECORD_DAYS is 0. Set it to a number of days in .env and restart the program."
+NOTHING_YET = "Nothing is recorded yet. Mention a bot in its channel, or start a conversation on the Live page."
 PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # shown by pages
 CONSOLE = "console"  # the actor in the history
 
@@ -44,13 +44,13 @@ class ConsoleContext:
     """Everything that the console needs from the process.
 
     `actions` carry out the owner's actions. `store` reads the history: `await parts.store.open()`. `people` is None
-    outside local mode. `colours` (0xRRGGBB) are by agent. `reasons` and `endings` explain why a turn did nothing and
+    outside local mode. `colors` (0xRRGGBB) are by agent. `reasons` and `endings` explain why a turn did nothing and
     why a conversation ended. `prices` returns an agent's models, the preferred model first, `bot` its bot's state, and
     `recorder` the state of this process's recorder. `monotonic` returns the seconds of a monotonic clock.
     """
 
     actions: Actions
-    colours: Mapping[str, int]
+    colors: Mapping[str, int]
     live: LiveChannels
     store: RecordFile
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -87,6 +87,14 @@ class ConsoleContext:
     @property
     def is_local(self) -> bool:
         return self.people is not None
+
+    def shown(self, message: Message) -> dict[str, Any]:
+        """Return a message for the page. In local mode a poll is more than a line of its text."""
+        poll = self.people.poll(message.channel_id, message.id) if self.people is not None else None
+        if poll is not None:
+            lines = (line for line in message.text.split("\n") if not line.startswith("poll: "))
+            message = replace(message, text="\n".join(lines), poll=poll)
+        return message.to_json()
 
     def ending(self, why: str | None) -> str | None:
         return self.endings.get(why, why) if why else None
@@ -134,9 +142,26 @@ class Reaction:
 
 
 @dataclass(frozen=True, slots=True)
+class PollAnswer:
+    """`mine`: the page's person gave this answer."""
+
+    text: str
+    votes: int
+    mine: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    question: str
+    answers: tuple[PollAnswer, ...]
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A message. `agent` is one of our agents' key, or None. `at` is in unix seconds. `growing`: the bot is still
-    writing it. `kind`: agent, person, or stranger (another bot or webhook)."""
+    writing it. `is_notice`: a bot's line that no turn led to, such as an arena's. `kind`: agent, person, or stranger
+    (another bot or webhook)."""
 
     id: int
     channel_id: int
@@ -149,8 +174,10 @@ class Message:
     reply_to: int | None = None
     edited: bool = False
     growing: bool = False
+    is_notice: bool = False
     files: tuple[File, ...] = ()
     reactions: tuple[Reaction, ...] = ()
+    poll: Poll | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -162,8 +189,10 @@ class Message:
             "reply_to": None if self.reply_to is None else str(self.reply_to),
             "edited": self.edited,
             "growing": self.growing,
+            "notice": self.is_notice,
             "files": [{**asdict(file), "id": str(file.id)} for file in self.files],
             "reactions": [asdict(reaction) for reaction in self.reactions],
+            "poll": self.poll and asdict(self.poll),
         }
 
 
@@ -204,8 +233,34 @@ class Upload:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field of a form: a text, or a menu if it has `choices`, each a value, its name, and what it's about."""
+
+    label: str
+    value: str = ""
+    is_long: bool = False
+    required: bool = True
+    longest: int = 4000
+    choices: Sequence[tuple[str, str, str]] = ()
+    fewest: int = 1
+    most: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAnswer:
+    """What a command answers to one person: a text, "" if everybody sees it in the channel, and a form to fill in.
+    `form` names the form in the person's next request."""
+
+    text: str = ""
+    title: str = ""
+    fields: Sequence[FormField] = ()
+    form: str = ""
+
+
 class People(Protocol):
-    """The person who writes and reacts from the console, in local mode only. Its coroutines raise Refused."""
+    """The person who writes, reacts, votes, and uses commands from the console, in local mode only. Its coroutines
+    raise Refused."""
 
     @property
     def name(self) -> str: ...
@@ -218,6 +273,21 @@ class People(Protocol):
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
         """Add or remove a reaction."""
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        """Return what may be typed after a slash, with what it does."""
+
+    async def use(self, channel_id: int, line: str) -> CommandAnswer:
+        """Use a typed command, such as `/bots mute grok 5`."""
+
+    async def fill_in(self, form: str, values: Sequence[Sequence[str]]) -> CommandAnswer:
+        """Send a form: for each field, its text or the chosen values."""
+
+    def poll(self, channel_id: int, message_id: int) -> Poll | None:
+        """Return a message's poll, or None if it has none."""
+
+    async def vote(self, channel_id: int, message_id: int, answer: str, given: bool) -> None:
+        """Give an answer to a poll, or take it back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import re
 import sqlite3
+from collections.abc import Sequence
+from datetime import date
 from typing import TypeVar
 
 from aiohttp import web
@@ -26,17 +28,21 @@ LINES = {
     413: "The request is too large.",
 }
 
+MAX_DAYS = 3_660  # of a range
+
 M = TypeVar("M", bound=BaseModel)
+C = TypeVar("C", bound=str)
 
 log = logging.getLogger(__name__)
 
 
 class Refused(Exception):
-    """A request can't be served. `text` tells a person why, in one line."""
+    """A request can't be served. `text` tells a person why, in one line. `field` is the name of the value that is
+    wrong, if one is."""
 
-    def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, status: int, text: str, headers: dict[str, str] | None = None, field: str | None = None) -> None:
         super().__init__(text)
-        self.status, self.text, self.headers = status, text, headers or {}
+        self.status, self.text, self.headers, self.field = status, text, headers or {}, field
 
 
 @web.middleware
@@ -45,7 +51,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     try:
         return await handler(request)
     except Refused as refused:
-        return error(refused.status, refused.text, refused.headers)
+        return error(refused.status, refused.text, refused.headers, refused.field)
     except web.HTTPException as raised:
         kept = {name: raised.headers[name] for name in ("Allow", "Location") if name in raised.headers}
         return error(raised.status, LINES.get(raised.status, raised.reason.lower()), kept)
@@ -61,8 +67,9 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return error(500, "Something went wrong. The log says why.")
 
 
-def error(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
-    return web.json_response({"error": text}, status=status, headers=headers)
+def error(status: int, text: str, headers: dict[str, str] | None = None, field: str | None = None) -> web.Response:
+    about = {"error": text} if field is None else {"error": text, "field": field}
+    return web.json_response(about, status=status, headers=headers)
 
 
 async def read_body(request: web.Request, model: type[M]) -> M:
@@ -107,6 +114,31 @@ def query_id(request: web.Request, name: str) -> int | None:
     """Read an id in the query, or None if it is missing. Raises Refused."""
     text = query_text(request, name, 40)
     return None if text is None else snowflake(text, name)
+
+
+def query_choice(request: web.Request, name: str, choices: Sequence[C]) -> C:
+    """Read one of these texts in the query; the first if it is missing. Raises Refused."""
+    text = query_text(request, name) or choices[0]
+    for choice in choices:
+        if choice == text:
+            return choice
+    raise Refused(400, f"{name}: expected one of {', '.join(choices)}")
+
+
+def query_days(request: web.Request, today: date | None = None) -> tuple[date, date] | None:
+    """Read the days `from` and `to` in the query, or None if both are missing. A missing `to` is `today`, or `from`.
+    Raises Refused."""
+    begins, ends = query_text(request, "from"), query_text(request, "to")
+    if begins is None and ends is None:
+        return None
+    try:
+        first = date.fromisoformat(begins or "")
+        last = date.fromisoformat(ends) if ends else today or first
+    except ValueError:
+        raise Refused(400, "from, to: expected days as YYYY-MM-DD") from None
+    if not 0 <= (last - first).days < MAX_DAYS or last == date.max:
+        raise Refused(400, f"from, to: expected a range of 1 to {MAX_DAYS:,} days, the earlier day first")
+    return first, last
 
 
 def file_response(text: str, content_type: str, name: str) -> web.Response:

@@ -1,6 +1,8 @@
 """Checks who uses the console, and from where.
 
-    every response    has a strict Content-Security-Policy: no foreign scripts, styles, or pictures, and no frame
+    /shared/TOKEN     needs neither: it shows one room's page, without scripts, to anyone with the link
+    every response    has a strict Content-Security-Policy: no foreign scripts, styles, or pictures, and no frame; the
+                      page's HTML has one script of its own, which is allowed by its hash
     every request     needs one of this console's names as its Host, so that another page can't use a name that leads
                       to this machine (DNS rebinding), and this console as its Origin
     /api and /metrics need, with CONSOLE_TOKEN, a session (a cookie from POST /api/login) or `Authorization: Bearer`
@@ -55,13 +57,17 @@ EACH_SECONDS, ALL_SECONDS = 10.0, 3.0  # after which one more is allowed
 MAX_ADDRESSES = 1_000
 PROTECTED = ("/api/", "/metrics")
 LOGIN = "/api/login"
+SHARED = "/shared/"
 CSRF_TOKEN = web.RequestKey("csrf_token", str)  # which each POST of this session sends in X-CSRF-Token
 
 log = logging.getLogger(__name__)
 
 
-async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    own = response.headers.get("Content-Security-Policy")
     response.headers.update(HEADERS)
+    if own is not None and (request.path == "/" or request.path.startswith(SHARED)):
+        response.headers["Content-Security-Policy"] = own
     response.headers.setdefault("Cache-Control", "no-store")
 
 

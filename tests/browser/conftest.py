@@ -155,6 +155,7 @@ class Program:
         self, folder: Path, *arguments: str, command: tuple[str, ...] = ("run_all.py", "--local"), **more: str
     ) -> None:
         own = {"DATA_DIR": str(folder), "CONSOLE_PORT": str(unused_port()), "TIMEZONE": "UTC", "COLUMNS": "120"}
+        own["AGENT_COOLDOWN_SECONDS"] = "0"  # tests ask faster than people do
         environment = {"PATH": os.environ["PATH"], **own, **more}
         self.folder = folder
         self.process = subprocess.Popen(  # noqa: S603 - our own program
@@ -192,5 +193,14 @@ class Program:
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     """Local mode with scripted voices, as somebody starts it who has just cloned it."""
     program = Program(tmp_path_factory.mktemp("local"), "--scripted")
+    yield program
+    program.end()
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """Weeks of history, and texts that are hard to place."""
+    folder = tmp_path_factory.mktemp("busy")
+    program = Program(folder, str(folder), command=("-m", "tests.browser.busy"))
     yield program
     program.end()

@@ -108,7 +108,13 @@ def fill_record(path: Path) -> None:
 def _insert(connection: sqlite3.Connection, table: str, number: int, agent: str, now: float) -> None:
     day = time.strftime("%Y-%m-%d", time.gmtime(now))
     ids = dict.fromkeys(("id", "turn_id", "conversation_id"), f"{PAYLOAD}{number}")
-    by_name = {**ids, "agent": agent, "day": day, "data": _words(agent), "removed": None}
+    texts = dict.fromkeys(("members", "left_members", "ledger", "agreed", "unsettled"), json.dumps([PAYLOAD]))
+    lists = {
+        **texts,
+        "sides": json.dumps({PAYLOAD: PAYLOAD}),
+        **dict.fromkeys(("arguments", "message_ids", "people"), "[]"),
+    }
+    by_name = {**ids, **lists, "agent": agent, "day": day, "data": _words(agent), "removed": None}
     by_kind = {"TEXT": PAYLOAD, "REAL": now, "INTEGER": number}
     columns = connection.execute(f"PRAGMA table_info({table})")  # a name of ours
     kinds = {name: kind for _, name, kind, *_ in columns}
@@ -136,6 +142,7 @@ def _words(agent: str) -> bytes:
         prefill=PAYLOAD,
         options={PAYLOAD: PAYLOAD, "tools": [{"name": PAYLOAD}]},
         completion=PAYLOAD,
+        reasoning=PAYLOAD,
         stop=PAYLOAD,
         tool_calls=({"name": PAYLOAD, "arguments": {PAYLOAD: PAYLOAD}},),
         decision={"text": PAYLOAD, PAYLOAD: PAYLOAD},

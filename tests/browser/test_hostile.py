@@ -15,7 +15,7 @@ from tests.browser.hostile import PAYLOAD, TAG
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-PAGES = ("live", "turns", "conversations", "cost", "agents")
+PAGES = ("overview", "live", "turns", "conversations", "cost", "agents")
 MOST_OF_A_KIND = 6  # pages
 # What is not there, a Redis that is slow on a busy machine, or the markup as a filter: it is longer than any id.
 UNREACHED = ("status of 404", "status of 503", "status of 400")
@@ -75,4 +75,4 @@ def test_markup_stays_text_on_every_page_and_loads_nothing(hostile: Program, ope
         if TAG in page.locator("main").inner_text():
             shown[kind] += 1
         waiting += [each for each in links(page) if each not in visited]
-    assert shown.keys() >= {"live", "turns", "turn", "conversations", "conversation", "cost", "agents", "agent"}
+    assert shown.keys() >= {"live", "turns", "turn", "conversations", "conversation", "cost", "agents", "agent", "room"}

@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.asking import answer_to, ask, channel
 from tests.browser.conftest import DESKTOP, PHONE, OpenPage, Program, unnamed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-
-def channel(page: Page, name: str) -> None:
-    """Go to a channel's page, by its address."""
-    page.locator("nav.channels a", has_text=name).first.wait_for(state="attached")
-    page.goto(page.locator("nav.channels a", has_text=name).first.evaluate("link => link.href"))
-    page.get_by_role("textbox", name=f"Message to #{name}").wait_for()
 
 
 def tab_to(page: Page, name: str, *, backwards: bool = False) -> None:
@@ -62,9 +56,7 @@ def test_a_person_calls_a_bot_by_a_name_that_is_completed_and_reads_its_answer(
     box.press("Enter")
     box.press_sequentially("what is 6 times 7?")
     box.press("Enter")
-    answer = page.locator("[role=log] article.message[aria-label^=Claude]").first
-    answer.wait_for()
-    assert "Claude" in answer.inner_text()
+    answer_to(page, "what is 6 times 7?", "Claude").wait_for()
     assert any("what is 6 times 7?" in text for text in messages(page))
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
 
@@ -73,11 +65,10 @@ def test_by_keys_alone_a_person_asks_and_reacts(local: Program, open_page: OpenP
     page = open_page(local.url)
     channel(page, "casual")
     tab_to(page, "Message to #casual")
-    page.keyboard.type("@grok hello")
+    page.keyboard.type("@grok hello by keys")
     page.keyboard.press("Escape")
     page.keyboard.press("Enter")
-    answer = page.locator("[role=log] article.message[aria-label^=Grok]").last
-    answer.wait_for()
+    answer_to(page, "hello by keys", "Grok").wait_for()
     tab_to(page, "log", backwards=True)
     page.keyboard.press("ArrowUp")  # the newest message
     page.keyboard.press("Tab")
@@ -89,17 +80,17 @@ def test_by_keys_alone_a_person_asks_and_reacts(local: Program, open_page: OpenP
 
 def test_an_answer_leads_to_its_turn_with_the_prompt(local: Program, open_page: OpenPage) -> None:
     page = open_page(local.url, allowed=("404",))  # of a turn that is still on its way into the record
-    channel(page, "memes")
-    box = page.get_by_role("textbox", name="Message to #memes")
-    box.fill("@gemini hello there, you")
-    box.press("Enter")
-    answer = page.locator("[role=log] article.message[aria-label^=Gemini]").first
-    answer.get_by_role("link", name="why?").click()
+    answer = ask(page, "hello there, you")
+    answer.get_by_role("button", name="why?").click()
+    why = page.get_by_role("dialog", name="Why Gemini wrote this")
+    why.get_by_text("was mentioned by Sam").wait_for()
+    assert unnamed(page) == []
+    why.get_by_role("link", name="Open the turn").click()
     page.locator(".turn-page").wait_for()
     page.locator(".prompt").get_by_text("hello there, you").first.wait_for()
     assert page.get_by_role("heading", name="Completion").is_visible()
     assert unnamed(page) == []
-    page.get_by_role("link", name="Turns").click()
+    page.get_by_role("link", name="Turns", exact=True).click()
     page.locator(".turns-page a.turn-link").first.wait_for()
 
 

@@ -6,6 +6,8 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime, time, timedelta
 from typing import Any
 
@@ -15,17 +17,26 @@ from pydantic import BaseModel, ConfigDict
 from agentic.actions.base import OWNER, ActionRequest, Outcome
 from agentic.actions.conversations import format_time
 from agentic.actions.registry import TABLE
-from agentic.actions.texts import Style
-from agentic.console.json_values import Json, cursor_text, id_text, person_name, query_cursor
+from agentic.actions.texts import TEXTS, Style
+from agentic.console.json_values import (
+    Json,
+    add_names,
+    channel_json,
+    conversation_json,
+    cursor_text,
+    person_name,
+    query_cursor,
+)
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, read_body
 from agentic.ids import id_at
-from agentic.record.queries.posts import actions_page
+from agentic.record.queries.posts import actions_page, conversations_page
 from agentic.state.silence import SilenceOrder
 from agentic.wire.entries import ActionNote
 
 MAX_CLICKS = 1_000  # remembered
 PAGE = 50
+MAX_TALKS = 100  # conversations of a day
 LATE_SECONDS = 900.0  # after a scheduled time, until it starts no conversation anymore
 STATUS = {
     **dict.fromkeys(
@@ -39,6 +50,9 @@ WHAT = {
     "replay": "Replay a turn",  # not in the table: a page's own button
     "go_on": "Let all bots speak again after a pause",  # the earlier name of "resume_all"
     **{action.record: action.about for action in reversed(TABLE) if action.about},
+    "arena": "Start an arena",
+    "stop": "Stop the bots",
+    "resume": "Resume the bots",
 }
 """The history's actions in words for people."""
 
@@ -53,6 +67,11 @@ class Click(BaseModel):
 
 class ConsoleStyle(Style):
     """Shows channels and people by name, times in the owner's time zone, and actions by their buttons."""
+
+    texts: Mapping[str, str] = {
+        **TEXTS,
+        "opening_opened": "The room is open: “{topic}”",
+    }  # a new thread has no name here
 
     def __init__(self, parts: ConsoleContext) -> None:
         self._parts, self._buttons = parts, {name: one.button for name, one in parts.actions.on("console").items()}
@@ -95,7 +114,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.post("/api/actions/{name}")
     async def run_action(request: web.Request) -> web.Response:
-        """{"id": "…", …} → {"outcome", "text"}; the same id again gets the same answer."""
+        """{"id": "…", …} → {"outcome", "text"}; the same id again gets the same answer. A new room has its `thread`."""
         name, click = names.get(request.match_info["name"]), await read_body(request, Click)
         if name is None:
             raise Refused(404, "This action doesn't exist.")
@@ -104,26 +123,35 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         outcome = await perform(name, click)
         text = style.text_of(outcome)
         if not outcome.ok:
-            raise Refused(STATUS.get(outcome.code, 409), text)
-        return web.json_response({"outcome": outcome.code, "text": text})
+            raise Refused(STATUS.get(outcome.code, 409), text, field=outcome.fields.get("option"))
+        thread = outcome.fields.get("thread")
+        return web.json_response({"outcome": outcome.code, "text": text, "thread": thread and str(thread)})
 
     @table.get("/api/actions")
     async def list_past_actions(request: web.Request) -> web.Response:
         page = await actions_page(await parts.store.open(), after=query_cursor(request, of_texts=True), count=PAGE)
         items = [_action_json(parts, note) for note in page.items]
+        await add_names(parts, items)
         return web.json_response({"items": items, "next": cursor_text(page.next)})
 
     @table.get("/api/schedule")
     async def show_schedule(_: web.Request) -> web.Response:
-        """List today's times, and yesterday's times that are still to come."""
+        """List today's times, and yesterday's times that are still to come, with the conversations that began today."""
         now = datetime.fromtimestamp(parts.clock(), parts.settings.timezone)
-        midnight = datetime.combine(now.date(), time(), now.tzinfo).timestamp()
+        midnight = datetime.combine(now.date(), time(), now.tzinfo)
         dates = [(now.date() - timedelta(days=back)).isoformat() for back in (1, 0)]
         plans = [await parts.state.coordination.schedule.load_schedule(date) or [] for date in dates]
-        slots = sorted((slot for plan in plans for slot in plan if slot.at >= midnight), key=lambda slot: slot.at)
+        begin, end = midnight.timestamp(), (midnight + timedelta(days=1)).timestamp()
+        slots = sorted((slot for plan in plans for slot in plan if slot.at >= begin), key=lambda slot: slot.at)
         past = parts.clock() - LATE_SECONDS
-        items = [{"at": slot.at, "done": slot.done or slot.at < past, "added": slot.added} for slot in slots]
-        return web.json_response({"items": items})
+        items = [{**asdict(slot), "done": slot.done or slot.at < past} for slot in slots]
+        until = max(end, *(slot.part[1] for slot in slots if slot.part), *(slot.at for slot in slots), 0.0)
+        talks: list[Json] = []
+        with suppress(Refused):  # no history
+            newest = (await conversations_page(await parts.store.open(), count=MAX_TALKS)).items
+            talks = [conversation_json(parts, talk) for talk in newest if talk.started_at >= begin]
+            await add_names(parts, talks)
+        return web.json_response({"items": items, "from": begin, "until": until, "conversations": talks})
 
     @table.get("/api/pause")
     async def show_pause(_: web.Request) -> web.Response:
@@ -150,7 +178,12 @@ def _order_json(parts: ConsoleContext, order: SilenceOrder, servers: Mapping[int
 
 
 def _action_json(parts: ConsoleContext, note: ActionNote) -> Json:
-    """Return an action. `by_name` is None if `by` isn't a person, or hasn't written recently."""
-    by_name = person_name(parts, int(note.by)) if note.by.isdecimal() else None
-    what = WHAT.get(note.action, note.action.replace("_", " "))
-    return {**note.model_dump(), "what": what, "by_name": by_name, "channel_id": id_text(note.channel_id)}
+    """Return an action. `name` is None if `by`, who did it, isn't a `person`, or isn't known by name."""
+    person = note.by if note.by.isdecimal() else None
+    return {
+        **note.model_dump(exclude={"channel_id"}),
+        "what": WHAT.get(note.action, note.action.replace("_", " ")),
+        "person": person,
+        "name": person_name(parts, int(person)) if person else None,
+        "channel": None if note.channel_id is None else channel_json(parts, note.channel_id),
+    }

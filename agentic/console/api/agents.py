@@ -10,7 +10,6 @@ becomes part of the next version, so the page shows it as a part of that change.
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -20,7 +19,8 @@ from pathlib import Path
 from aiohttp import web
 
 from agent_config import NO_LIMIT
-from agentic.console.json_values import Json, channel_json, person_name, pick, today, turn_json
+from agentic.actions.personas import digest_of, own_folder
+from agentic.console.json_values import Json, add_names, channel_json, diff_json, person_name, pick, today, turn_json
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused
 from agentic.console.security import CSRF_TOKEN
@@ -38,7 +38,6 @@ MAX_ERRORS = 5  # per agent
 REACTION_DAYS = 30
 MAX_REACTIONS = 12  # kinds, per agent
 MAX_CHANNELS = 30  # whose cooldowns are read
-MAX_LINES = 2_000  # of a version to compare: the time grows with its square
 MAX_TURN_SECONDS = 600.0  # between a turn's write to memory and its end
 DAY = 86400.0
 
@@ -75,7 +74,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         return web.json_response(
             {
                 "names": dict(parts.names),
-                "colours": {agent: f"#{colour:06x}" for agent, colour in parts.colours.items()},
+                "bots": list(parts.settings.agents),
+                "colours": {agent: f"#{color:06x}" for agent, color in parts.colors.items()},
                 "channels": channels,
                 "themes": list(THEMES),
                 "paused": parts.silence.is_paused,
@@ -94,45 +94,48 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.get("/api/agents/{name}")
     async def show_agent(request: web.Request) -> web.Response:
-        name = _query_agent(parts, request)
+        name = query_agent(parts, request)
         (card,) = await _read_cards(parts, (name,))
         return web.json_response({**card, **await _persona(parts, name)})
 
     @table.get("/api/agents/{name}/files/{file}")
     async def show_file(request: web.Request) -> web.Response:
-        folder, name = parts.settings.persona_folder(_query_agent(parts, request)), request.match_info["file"]
+        folder, name = parts.settings.persona_folder(query_agent(parts, request)), request.match_info["file"]
         if name not in PERSONA_FILES:
-            raise Refused(404, f"a persona has the files {', '.join(PERSONA_FILES)}")
+            raise Refused(404, f"A persona has only the files {', '.join(PERSONA_FILES)}.")
 
         def read() -> Json:
             text = read_persona(folder).text(name)
-            return {"name": name, "text": text, "changes": changes_of(_versions(folder, name), text or "")}
+            changes = changes_of(_versions(own_folder(folder, name), name), text or "")
+            return {"name": name, "text": text, "digest": digest_of(text or ""), "changes": changes}
 
         return web.json_response(await asyncio.to_thread(read))
 
     @table.get("/api/record")
     async def show_record(_: web.Request) -> web.Response:
-        """Show the history's state. `recorder`: whether a process writes it now, None if unknown. `problem`: why this
-        process's recorder can't, in one line. `elsewhere`: another process writes to its own file."""
-        state, recorder = None, await parts.state.coordination.presence.records()
+        """Show the history's state, and what is in it."""
+        state = None
         with suppress(Refused):
             state = asdict(await file_state(await parts.store.open()))
-        here = parts.recorder()
-        return web.json_response(
-            {
-                "days": parts.settings.record_days,
-                "prompts_days": parts.settings.record_prompts_days,
-                "recorder": recorder,
-                "problem": None if here in FINE else here,
-                "elsewhere": bool(recorder) and here == STANDING_BY,
-                "state": state,
-            }
-        )
+        return web.json_response({**await read_recorder(parts), "state": state})
 
     return table
 
 
-def _query_agent(parts: ConsoleContext, request: web.Request) -> str:
+async def read_recorder(parts: ConsoleContext) -> Json:
+    """Read how the history is written. `recorder`: whether a process writes it now, None if unknown. `problem`: why
+    this process's recorder can't, in one line. `elsewhere`: another process writes to its own file."""
+    here, recorder = parts.recorder(), await parts.state.coordination.presence.records()
+    return {
+        "days": parts.settings.record_days,
+        "prompts_days": parts.settings.record_prompts_days,
+        "recorder": recorder,
+        "problem": None if here in FINE else here,
+        "elsewhere": bool(recorder) and here == STANDING_BY,
+    }
+
+
+def query_agent(parts: ConsoleContext, request: web.Request) -> str:
     name = request.match_info["name"]
     if name not in parts.names:
         raise Refused(404, "This bot doesn't exist.")
@@ -142,22 +145,25 @@ def _query_agent(parts: ConsoleContext, request: web.Request) -> str:
 # -- what an agent is doing --------------------------------------------------------------------------------------------
 
 
-async def _read_cards(parts: ConsoleContext, names: Sequence[str]) -> list[Json]:
-    state, now, date, most = parts.state, parts.clock(), today(parts), parts.settings.agent_max_daily
+async def read_states(parts: ConsoleContext, names: Sequence[str]) -> list[Json]:
+    """Read what the agents are doing now. Raises StateUnavailable."""
+    state, date, most = parts.state, today(parts), parts.settings.agent_max_daily
     days = (date, free_day(date))  # turns with free models don't count toward the daily limit
-    online, backoffs, turns, uses, cooldowns = await asyncio.gather(
+    online, backoffs, turns, uses = await asyncio.gather(
         state.coordination.presence.online(names),
         state.coordination.backoffs.read(names),
         asyncio.gather(*(asyncio.gather(*(state.limits.count(name, day) for day in days)) for name in names)),
         state.limits.budgets.uses(date, [f"agent:{name}" for name in names]),
-        asyncio.gather(*(_cooldowns(parts, name) for name in names)),
     )
-    recorded, muted = await _read_record(parts, names), parts.silence.muted_agents()
+    muted, roster = parts.silence.muted_agents(), parts.actions.context.services.agents.roster
+    personas = {entry.key: entry for entry in roster if not entry.is_bot}
     return [
         {
             "agent": name,
             "name": parts.names[name],
             "online": name in online,
+            "persona": name in personas,  # it has no bot, and speaks in rooms
+            "why_not": personas[name].why_not if name in personas else None,
             **asdict(parts.bot(name)),
             "muted_until": muted.get(name),
             "backoff_until": backoffs.get(name),
@@ -165,11 +171,23 @@ async def _read_cards(parts: ConsoleContext, names: Sequence[str]) -> list[Json]
             "turns_free": turns[n][1],
             "turns_most": most if most < NO_LIMIT else None,
             **pick(uses[f"agent:{name}"], "spent cap"),
-            "cooldowns": [{"channel": channel_json(parts, id_), "until": now + left} for id_, left in cooldowns[n]],
             "models": [asdict(price) for price in parts.prices(name)],
-            **recorded[name],
         }
         for n, name in enumerate(names)
+    ]
+
+
+async def _read_cards(parts: ConsoleContext, names: Sequence[str]) -> list[Json]:
+    now, states = parts.clock(), await read_states(parts, names)
+    cooldowns = await asyncio.gather(*(_cooldowns(parts, name) for name in names))
+    recorded = await _read_record(parts, names)
+    return [
+        {
+            **state,
+            "cooldowns": [{"channel": channel_json(parts, id_), "until": now + left} for id_, left in waits],
+            **recorded[state["agent"]],
+        }
+        for state, waits in zip(states, cooldowns, strict=True)
     ]
 
 
@@ -218,40 +236,30 @@ async def _persona(parts: ConsoleContext, agent: str) -> Json:
 
     files, memory = await asyncio.to_thread(read)
     turns = await _turns_of(parts, agent, memory)
+    entries: list[Json] = [
+        {
+            **pick(entry, "text section others readable added_at"),
+            "channels": [channel_json(parts, channel) for channel in entry.channels],
+            "people": [{"person": str(person), "name": person_name(parts, person)} for person in entry.people],
+            "turn": turns.get(entry),
+        }
+        for entry in memory
+    ]
+    channels = [{"channel": channel} for entry in entries for channel in entry["channels"]]
+    await add_names(parts, [*channels, *(person for entry in entries for person in entry["people"])])
     return {
         "files": [{"name": name, "size": None if text is None else len(text)} for name, text in files],
         # A missing memory is fine: an agent's first note creates it.
         "problems": [problem for problem in files.problems if problem != "memory.md: missing"],
-        "memory": [
-            {
-                **pick(entry, "text section others readable added_at"),
-                "channels": [channel_json(parts, channel) for channel in entry.channels],
-                "people": [{"id": str(person), "name": person_name(parts, person)} for person in entry.people],
-                "turn": turns.get(entry),
-            }
-            for entry in memory
-        ],
+        "memory": entries,
     }
 
 
 def changes_of(versions: Sequence[Version], current: str) -> list[Json]:
-    """Return the saved changes, newest first: `at` in unix seconds, how many lines were `added` and `removed`, and the
-    compared `lines`, or None if the versions are too long to compare. A line's `sign`: "+" new, "-" removed, " "
-    unchanged, "@" omitted lines."""
+    """Return the saved changes, newest first: `at` in unix seconds, the text `before`, the fields of `diff_json`."""
     texts = [*(version.text for version in versions), current]
     pairs = zip(versions, pairwise(texts), strict=True)
-    return [_compare(version.replaced_at, old, new) for version, (old, new) in pairs][::-1]
-
-
-def _compare(at: float, old: str, new: str) -> Json:
-    before, after = old.splitlines(), new.splitlines()
-    if max(len(before), len(after)) > MAX_LINES:
-        more = len(after) - len(before)
-        return {"at": at, "added": max(0, more), "removed": max(0, -more), "lines": None}
-    compared = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
-    lines = [{"sign": line[0], "text": "" if line[0] == "@" else line[1:]} for line in compared]
-    signs = [line["sign"] for line in lines]
-    return {"at": at, "added": signs.count("+"), "removed": signs.count("-"), "lines": lines}
+    return [{"at": version.replaced_at, "before": old, **diff_json(old, new)} for version, (old, new) in pairs][::-1]
 
 
 def memory_entries(versions: Sequence[Version], current: str) -> list[MemoryEntry]:

@@ -5,13 +5,16 @@ A conversation reads like a chat, with its skipped turns. `/api/pulls` explains 
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import replace
 
 from aiohttp import web
 
 from agentic.console.json_values import (
     Json,
+    add_names,
     channel_json,
     conversation_json,
     cursor_text,
@@ -24,28 +27,32 @@ from agentic.console.json_values import (
 )
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, file_response, query_id, query_int, query_text, snowflake
+from agentic.formats import DEFAULT_FORMAT, FORMAT_TEXTS
 from agentic.policies import POLICY_TEXTS
 from agentic.record.export.render import FORMATS, export, export_room, read_room_story
-from agentic.record.export.story import Look, Message
-from agentic.record.queries.posts import conversation_of, conversations_page, posts_of_conversation
+from agentic.record.export.story import Look, Message, Progress
+from agentic.record.queries.posts import conversation_of, conversations_page, posts_of_conversation, room_of
 from agentic.record.queries.turns import turns_of_conversation
+from agentic.state.conversation_state import ConversationState
 from agentic.state.rooms import (
     ARCHIVE_MINUTES,
     DEFAULT_ARCHIVE_MINUTES,
     DEFAULT_POLICY,
     DEFAULT_THEME,
     DEFAULT_TURNS,
+    MAX_DETAILS,
     MAX_MEMBERS,
     MAX_RULES,
     MAX_TURNS,
     MIN_MEMBERS,
     Room,
+    parse_room,
 )
 from agentic.themes import THEMES
-from agentic.wire.messages import MAX_TOPIC
 
 PAGE = 50
 NO_BOT = "No bot is online here, and a room's thread needs one."
+NO_ROOM = "This room doesn't exist, or it isn't in the history anymore."
 GONE = "This conversation isn't in the history. It may be too old, or not written yet."
 MEDIA_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
 ROOM_BOUNDS: Json = {
@@ -59,7 +66,9 @@ ROOM_BOUNDS: Json = {
     "archive": DEFAULT_ARCHIVE_MINUTES,
     "fewest": MIN_MEMBERS,
     "most": MAX_MEMBERS,
-    "longest_topic": MAX_TOPIC,
+    "longest_topic": MAX_DETAILS,
+    "formats": dict(FORMAT_TEXTS),
+    "format": DEFAULT_FORMAT,
     "longest_rules": MAX_RULES,
 }
 
@@ -77,6 +86,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
             count=query_int(request, "count", PAGE, 1, 200),
         )
         items = [conversation_json(parts, each) for each in page.items]
+        await add_names(parts, items)
         return web.json_response({"items": items, "next": cursor_text(page.next)})
 
     @table.get("/api/conversations/{id}")
@@ -92,7 +102,9 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
             key = (post.agent, post.turn_id)
             posted[key].append(post_json(parts, post, guilds.get(key)))
         chat = [{**turn_json(parts, turn), "posts": posted[turn.agent, turn.id]} for turn in turns]
-        return web.json_response({**conversation_json(parts, found), "items": chat})
+        shown = conversation_json(parts, found)
+        await add_names(parts, [shown, *chat])
+        return web.json_response({**shown, "items": chat})
 
     @table.get("/api/conversations/{id}/export")
     async def export_conversation(request: web.Request) -> web.Response:
@@ -110,22 +122,38 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.get("/api/rooms/{thread}")
     async def show_room(request: web.Request) -> web.Response:
-        """Show a room with its messages in the history."""
-        room = await parts.state.coordination.rooms.read(snowflake(request.match_info["thread"]))
+        """Show a room with its messages in the history. `kept`: whether it can still be resumed."""
+        thread_id = snowflake(request.match_info["thread"])
+        kept = await parts.state.coordination.rooms.read(thread_id)
+        room = kept or await _recorded_room(parts, thread_id)
         if room is None:
-            raise Refused(404, "This room doesn't exist, or it ended more than 90 days ago.")
+            raise Refused(404, NO_ROOM)
+        running = await parts.state.coordination.conversations.read(room.thread_id) if room.status == "active" else None
         messages: list[Json] = []
+        token = await parts.state.coordination.room_shares.token_of(room.thread_id)
+        outcome: Json = {"votes": None, "conclusion": None, "shared": f"shared/{token}" if token else None}
         with suppress(Refused):  # no record
             story = await read_room_story(await parts.store.open(), room.thread_id, _look(parts))
             messages = [_message_json(each, story.look) for each in story.messages] if story is not None else []
+            facts = story.room if story is not None else None
+            if facts is not None:
+                outcome["votes"] = {each.name: facts.votes.get(each.name, 0) for each in room.everyone}
+            if facts is not None and facts.conclusion is not None:
+                told = "agreed unsettled judge verdict arguments card closed_at"
+                outcome["conclusion"] = pick(facts.conclusion, told)
         others = [seat for seat in _seats_json(parts) if room.member(seat["key"]) is None]
-        return web.json_response({**_room_json(parts, room), "messages": messages, "others": others})
+        now = _now_json(replace(running, room=room)) if running is not None else {}
+        found = {**_room_json(parts, room), **now, **outcome, "messages": messages, "others": others}
+        return web.json_response({**found, "kept": kept is not None})
 
     @table.get("/api/rooms/{thread}/export")
     async def export_room_page(request: web.Request) -> web.Response:
         kind = _file_format(request)
         thread = snowflake(request.match_info["thread"])
-        page = await export_room(await parts.store.open(), thread, kind, _look(parts))
+        coordination = parts.state.coordination
+        room = await coordination.rooms.read(thread)
+        upto = Progress.of(room, await coordination.room_marks.read(thread)) if room is not None else None
+        page = await export_room(await parts.store.open(), thread, kind, _look(parts), upto)
         if page is None:
             raise Refused(404, "This room isn't in the history yet, or not anymore.")
         return file_response(page.text, MEDIA_TYPES[kind], page.name)
@@ -153,23 +181,47 @@ def _file_format(request: web.Request) -> str:
 
 
 def _look(parts: ConsoleContext) -> Look:
-    return Look(parts.names, parts.colours, channels=parts.live.names(), zone=parts.settings.timezone)
+    bots = parts.actions.context.services.chats.directory.ids
+    return Look(parts.names, parts.colors, channels=parts.live.names(), zone=parts.settings.timezone, bots=bots)
+
+
+async def _recorded_room(parts: ConsoleContext, thread_id: int) -> Room | None:
+    """Return a room that isn't kept anymore as the history knows it. Return None if it doesn't."""
+    with suppress(Refused):  # no record
+        note = await room_of(await parts.store.open(), thread_id)
+        if note is None:
+            return None
+        shown = {**parts.names, **{seat.key: seat.shown for seat in parts.actions.context.services.agents.roster}}
+        members, left = (
+            [{"name": name, "shown": shown.get(name, name), "side": note.sides.get(name, "")} for name in names]
+            for names in (note.members, note.left)
+        )
+        ended = {**note.model_dump(), "members": members, "left": left, "status": "closed"}
+        return parse_room(thread_id, json.dumps(ended))
+    return None
 
 
 def _room_json(parts: ConsoleContext, room: Room) -> Json:
     return {
-        **pick(room, "conversation_id topic policy rules status turns skips cost_usd audience_seconds slot_until"),
-        **pick(room, "opened_at changed_at"),
+        **pick(room, "conversation_id topic details format policy rules status turns skips cost_usd audience_seconds"),
+        **pick(room, "slot_until opened_at changed_at judge pace next_turn_at proposed"),
         "id": str(room.thread_id),
         "policy_text": POLICY_TEXTS[room.policy],
         "channel": channel_json(parts, room.channel_id),
-        "members": [{"key": each.name, **pick(each, "shown failures")} for each in room.members],
-        "left": [{"key": each.name, **pick(each, "shown failures")} for each in room.left],
+        "members": [{"key": each.name, **pick(each, "shown failures side")} for each in room.members],
+        "left": [{"key": each.name, **pick(each, "shown failures side")} for each in room.left],
+        "moderator": room.moderator,
+        "phase": phase.name if (phase := room.next_phase()) is not None else "",
         "why": parts.ending(room.why),
         "turn": room.turn_number,
         "opened_by": id_text(room.opened_by),
         "opened_by_name": person_name(parts, room.opened_by),
     }
+
+
+def _now_json(state: ConversationState) -> Json:
+    """Return who speaks in a room, who is next, and until when it waits for a person to name a member."""
+    return {**pick(state, "speaking next_speaker"), "waits_until": state.queue.waits_until}
 
 
 def _seats_json(parts: ConsoleContext) -> list[Json]:

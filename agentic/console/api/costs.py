@@ -14,16 +14,28 @@ from datetime import date, timedelta
 
 from aiohttp import web
 
-from agentic.console.json_values import Json, channel_json, id_text, person_name, pick, spent_json, today, turn_json
+from agentic.console.json_values import (
+    Json,
+    add_names,
+    channel_json,
+    id_text,
+    person_name,
+    pick,
+    spent_json,
+    today,
+    turn_json,
+)
 from agentic.console.parts import ConsoleContext
-from agentic.console.requests import Refused, file_response, query_int, query_text
-from agentic.record.queries.statistics import CostSums, Spent, read_costs, read_forecast, season
+from agentic.console.requests import MAX_DAYS, Refused, file_response, query_choice, query_days, query_int, query_text
+from agentic.record.queries.posts import contests_of_agent
+from agentic.record.queries.statistics import CostSums, Spent, forecast_month, read_costs, read_forecast, season
 from agentic.record.queries.turns import costliest_turns
-from agentic.state.budgets import BudgetUse
+from agentic.state.budgets import MEMBERS, BudgetUse
+from agentic.wire.entries import ContestNote
 
 DEFAULT_DAYS = 30
-MAX_DAYS = 3_660
 MAX_BUDGET_PEOPLE = 10
+MAX_CONTESTS = 200  # of an agent
 MAX_COST_PEOPLE = 100  # in a table on the page; the CSV has all
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet's formula may begin
 TABLES = ("days", "agents", "models", "channels", "people")
@@ -39,24 +51,18 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         db = await parts.store.open()
         page = _costs_json(parts, first, last, await read_costs(db, str(first), str(last)))
         costliest = [turn_json(parts, turn) for turn in await costliest_turns(db, str(first), str(last))]
+        await add_names(parts, [*costliest, *page["channels"], *page["people"]])
         return web.json_response({**page, "costliest": costliest})
 
     @table.get("/api/costs/csv")
     async def export_table(request: web.Request) -> web.Response:
-        (first, last), name = _query_days(parts, request), query_text(request, "table")
-        if name not in TABLES:
-            raise Refused(400, f"table: expected one of {', '.join(TABLES)}")
+        (first, last), name = _query_days(parts, request), query_choice(request, "table", TABLES)
         costs = await read_costs(await parts.store.open(), str(first), str(last))
         return file_response(_csv(parts, name, costs), "text/csv", f"cost-{name}-{first}-{last}.csv")
 
     @table.get("/api/budgets")
     async def show_budgets(_: web.Request) -> web.Response:
-        """Show today's spending and reservations with their limits, and a forecast of the day."""
-        agents, channels = parts.names, parts.settings.channels
-        scopes = ["all", *(f"agent:{agent}" for agent in agents), *(f"channel:{id_}" for id_ in channels)]
-        uses = await parts.state.limits.budgets.uses(today(parts), scopes)
-        forecast = await _forecast(parts, uses["all"].spent)
-        return web.json_response({"day": today(parts), "forecast": forecast, **_by_kind(parts, uses)})
+        return web.json_response(await read_budgets(parts))
 
     @table.get("/api/arena")
     async def show_season(request: web.Request) -> web.Response:
@@ -67,65 +73,89 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         standings = await season(await parts.store.open(), kind)
         return web.json_response({"items": [asdict(each) for each in standings], "next": None})
 
+    @table.get("/api/arena/{agent}")
+    async def show_contests_of_agent(request: web.Request) -> web.Response:
+        """Show an agent's standings, one for each of its models, and its newest contests with all contenders."""
+        db, agent = await parts.store.open(), request.match_info["agent"]
+        contests = [_contest_json(parts, each) for each in await contests_of_agent(db, agent, MAX_CONTESTS)]
+        await add_names(parts, contests)
+        standings = [asdict(each) for each in await season(db) if each.agent == agent]
+        return web.json_response({"standings": standings, "contests": contests})
+
     return table
+
+
+def _contest_json(parts: ConsoleContext, contest: ContestNote) -> Json:
+    contenders = [each.model_dump() for each in contest.contenders]
+    channel = channel_json(parts, contest.channel_id)
+    return {**pick(contest, "id kind at question"), "channel": channel, "contenders": contenders}
 
 
 def _query_days(parts: ConsoleContext, request: web.Request) -> tuple[date, date]:
     """Read the first and the last day of the query. Raises Refused."""
-    begins, ends = query_text(request, "from"), query_text(request, "to")
     now = date.fromisoformat(today(parts))
-    if begins is None and ends is None:
-        count = query_int(request, "days", DEFAULT_DAYS, 1, MAX_DAYS)
-        return now - timedelta(days=count - 1), now
-    try:
-        first, last = date.fromisoformat(begins or ""), date.fromisoformat(ends or str(now))
-    except ValueError:
-        raise Refused(400, "from, to: expected days as YYYY-MM-DD") from None
-    if not 0 <= (last - first).days < MAX_DAYS:
-        raise Refused(400, f"from, to: expected a range of 1 to {MAX_DAYS:,} days, the earlier day first")
-    return first, last
+    if (days := query_days(request, now)) is not None:
+        return days
+    count = query_int(request, "days", DEFAULT_DAYS, 1, MAX_DAYS)
+    return now - timedelta(days=count - 1), now
 
 
 # -- budgets -----------------------------------------------------------------------------------------------------------
 
 
-def _by_kind(parts: ConsoleContext, uses: Mapping[str, BudgetUse]) -> Json:
+async def read_budgets(parts: ConsoleContext) -> Json:
+    """Return today's spending and reservations with their limits, and forecasts of the day and the month."""
+    agents, channels = parts.names, parts.settings.channels
+    scopes = ["all", *(f"agent:{agent}" for agent in agents), *(f"channel:{id_}" for id_ in channels)]
+    uses = await parts.state.limits.budgets.uses(today(parts), scopes)
+    return {"day": today(parts), **await _forecasts(parts, uses["all"].spent), **await _by_kind(parts, uses)}
+
+
+async def _by_kind(parts: ConsoleContext, uses: Mapping[str, BudgetUse]) -> Json:
     """Group the uses by kind: channels only if they have a limit or cost something, and only the people who caused the
     highest costs."""
     found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": [], "idle": []}
-    for use in uses.values():
-        kind, _, key = use.scope.partition(":")
+    for each in uses.values():
+        kind, _, key = each.scope.partition(":")
         item = {"kind": kind, "id": key, "name": _scope_name(parts, kind, key)}
-        found[kind].append({**item, **pick(use, "spent reserved cap raised")})
-    found["channel"] = [use for use in found["channel"] if use["cap"] is not None or use["spent"] + use["reserved"] > 0]
+        found[kind].append({**item, **pick(each, "spent reserved cap raised")})
+    channels = [use for use in found["channel"] if use["cap"] is not None or use["spent"] + use["reserved"] > 0]
+    people = sorted(found["person"], key=lambda use: -use["spent"])[:MAX_BUDGET_PEOPLE]
+    for use in channels:
+        use["channel"] = channel_json(parts, int(use["id"]))
+    for use in people:
+        use |= {"person": use["id"], "name": person_name(parts, int(use["id"]))}
+    await add_names(parts, [*channels, *people])
+    for use in channels:
+        use["name"] = use["channel"].get("room") or f"#{use['channel']['name'] or use['id']}"
+    for use in people:
+        use["name"] = "Proposed debates" if use["id"] == str(MEMBERS) else use["name"] or f"Person {use['id']}"
     return {
         "all": found["all"][0],
         "agents": found["agent"],
-        "channels": found["channel"],
-        "people": sorted(found["person"], key=lambda use: -use["spent"])[:MAX_BUDGET_PEOPLE],
+        "channels": channels,
+        "people": people,
         "idle": found["idle"],
     }
 
 
 def _scope_name(parts: ConsoleContext, kind: str, key: str) -> str:
-    if kind == "channel":
-        return f"#{channel_json(parts, int(key))['name'] or key}"
-    if kind == "person":
-        return person_name(parts, int(key)) or f"Person {key}"
     if kind == "idle":
         return "Background tasks"
     return "All bots" if kind == "all" else parts.names.get(key, key)
 
 
-async def _forecast(parts: ConsoleContext, spent: float) -> Json | None:
-    """Forecast the day's cost, or return None if nothing is recorded. The rest of the day is added to the budgets'
-    `spent`, because the newest turns may not have reached the history."""
+async def _forecasts(parts: ConsoleContext, spent: float) -> Json:
+    """Forecast the costs of the day and of the month; None if nothing is recorded. The rest of the day is added to the
+    budgets' `spent`, because the newest turns may not have reached the history."""
     with suppress(Refused):
         record = await parts.store.open()
-        forecast = await read_forecast(record, parts.clock(), parts.settings.timezone)
-        usd = None if forecast.usd is None else forecast.usd - forecast.spent_usd + spent
-        return {"usd": usd, **pick(forecast, "by days")}
-    return None
+        day = await read_forecast(record, parts.clock(), parts.settings.timezone)
+        usd = None if day.usd is None else day.usd - day.spent_usd + spent
+        now = date.fromisoformat(today(parts))
+        month = await forecast_month(record, now, spent, spent if usd is None else usd)
+        return {"forecast": {"usd": usd, **pick(day, "by days")}, "month": asdict(month)}
+    return {"forecast": None, "month": None}
 
 
 # -- costs -------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TypeVar
 
 import aiosqlite
@@ -13,9 +14,12 @@ from aiohttp import web
 from pydantic import Base64Bytes, BaseModel, Field
 
 from agentic.console.api.live_feed import LiveFeed, TooManyReaders
+from agentic.console.json_values import add_names, turn_json
 from agentic.console.parts import PICTURE_TYPES, ConsoleContext, People, Upload
 from agentic.console.requests import Refused, query_id, query_text, read_body, snowflake
-from agentic.record.queries.posts import picture_of, turn_of_post
+from agentic.policies import POLICY_TEXTS
+from agentic.record.queries.posts import conversation_of, picture_of
+from agentic.record.queries.turns import turn_of_message
 
 PAGE = 100  # messages
 KEEP_ALIVE = 15.0  # seconds between two keep-alive comments
@@ -27,6 +31,7 @@ MAX_CHARACTERS = 2000  # of a message, as in Discord
 READ_ONLY = "This page is read-only. Write in Discord to join the conversation."
 
 T = TypeVar("T")
+K = TypeVar("K", int, str)
 
 
 class AttachedFile(BaseModel):
@@ -40,8 +45,21 @@ class MessageRequest(BaseModel):
     file: AttachedFile | None = None
 
 
+class CommandRequest(BaseModel):
+    line: str = Field(max_length=MAX_CHARACTERS, pattern=r"^/\S")
+
+
+class FormRequest(BaseModel):
+    values: list[list[str]]
+
+
 class ReactionRequest(BaseModel):
     emoji: str
+    given: bool = True
+
+
+class VoteRequest(BaseModel):
+    answer: str
     given: bool = True
 
 
@@ -58,7 +76,7 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
                 "next": None,
                 "cursor": cursor,
                 "situation": feed.situation(),
-                "person": None if people is None else {"name": people.name, "mentions": list(people.mentions())},
+                "person": None if people is None else _person_json(people),
                 "read_only": None if people is not None else READ_ONLY,
                 "most_rounds": parts.settings.max_rounds,
             }
@@ -66,24 +84,29 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
 
     @table.get("/api/live/channels/{channel}")
     async def list_messages(request: web.Request) -> web.Response:
-        channel_id, before = snowflake(request.match_info["channel"]), query_id(request, "before")
+        """Show messages of a channel. `first` is the first channel, for a page that doesn't know its id yet."""
+        name, before = request.match_info["channel"], query_id(request, "before")
         cursor = feed.hub.cursor
+        if name == "first":
+            name = next((str(channel.id) for channel in parts.live.channels()), "")
+            if not name:
+                return web.json_response({"items": [], "next": None, "cursor": cursor, "channel": None})
+        channel_id = snowflake(name)
         found = parts.live.messages(channel_id, PAGE + 1, before)
         if found is None:
             raise Refused(404, "None of the bots here can see this channel.")
         page = found[-PAGE:]
         more = str(page[0].id) if len(found) > PAGE else None
-        return web.json_response({"items": [one.to_json() for one in page], "next": more, "cursor": cursor})
+        items = [parts.shown(one) for one in page]
+        return web.json_response({"items": items, "next": more, "cursor": cursor, "channel": name})
 
     @table.get("/api/live/events")
     async def stream_events(request: web.Request) -> web.StreamResponse:
         return await _stream(feed, request)
 
-    async def ask_record(
-        query: Callable[[aiosqlite.Connection, int], Awaitable[T | None]], message_id: int
-    ) -> T | None:
-        with suppress(Refused):  # there is no record
-            return await query(await parts.store.open(), message_id)
+    async def ask_record(query: Callable[[aiosqlite.Connection, K], Awaitable[T | None]], key: K) -> T | None:
+        with suppress(Refused):  # nothing is recorded
+            return await query(await parts.store.open(), key)
         return None
 
     @table.get("/api/files/{message}/{file}")
@@ -96,12 +119,22 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
 
     @table.get("/api/live/why/{message}")
     async def find_turn_of_message(request: web.Request) -> web.Response:
+        """Show the turn that posted a message, and why the agent had it: `policy` and, if it was chosen by scores,
+        `scores`. `has_page`: whether the turn has a page of its own."""
         message_id = snowflake(request.match_info["message"])
-        record = await parts.state.turns.records.of_message(message_id, parts.names)
-        found = (record.agent, record.id) if record else await ask_record(turn_of_post, message_id)
-        if found is None:
+        turn = await parts.state.turns.records.of_message(message_id, parts.names)
+        turn = turn or await ask_record(turn_of_message, message_id)
+        if turn is None:
             raise Refused(404, "No turn is recorded for this message.")
-        return web.json_response({"agent": found[0], "id": found[1]})
+        choice, policy = await parts.state.coordination.scores.of_turn(turn), None
+        if turn.conversation_id is not None:
+            talk = await ask_record(conversation_of, turn.conversation_id)
+            policy = POLICY_TEXTS.get(talk.policy) if talk is not None else None
+        scores = [] if choice is None else [score.model_dump(mode="json") for score in choice.pulls]
+        why = {"policy": policy, "scores": scores, "has_page": parts.store.path is not None}
+        shown = {**turn_json(parts, turn), **why}
+        await add_names(parts, [shown])
+        return web.json_response(shown)
 
     @table.post("/api/live/channels/{channel}/messages")
     async def post_message(request: web.Request) -> web.Response:
@@ -116,6 +149,16 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
         reply_to = snowflake(said.reply_to) if said.reply_to else None
         return web.json_response({"id": str(await people.say(channel_id, text, reply_to, upload))})
 
+    @table.post("/api/live/channels/{channel}/commands")
+    async def use_command(request: web.Request) -> web.Response:
+        people, typed = _people(parts), await read_body(request, CommandRequest)
+        return web.json_response(asdict(await people.use(snowflake(request.match_info["channel"]), typed.line)))
+
+    @table.post("/api/live/forms/{form}")
+    async def fill_in_form(request: web.Request) -> web.Response:
+        people, filled = _people(parts), await read_body(request, FormRequest)
+        return web.json_response(asdict(await people.fill_in(request.match_info["form"], filled.values)))
+
     @table.post("/api/live/channels/{channel}/messages/{message}/reactions")
     async def react(request: web.Request) -> web.Response:
         people, reaction = _people(parts), await read_body(request, ReactionRequest)
@@ -123,7 +166,20 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
         await people.react(channel_id, message_id, reaction.emoji, reaction.given)
         return web.json_response({})
 
+    @table.post("/api/live/channels/{channel}/messages/{message}/votes")
+    async def vote(request: web.Request) -> web.Response:
+        people, said = _people(parts), await read_body(request, VoteRequest)
+        channel_id, message_id = (snowflake(request.match_info[name]) for name in ("channel", "message"))
+        await people.vote(channel_id, message_id, said.answer, said.given)
+        feed.on_change(channel_id, message_id)  # the bots don't follow votes: they read them at the end
+        return web.json_response({})
+
     return table
+
+
+def _person_json(people: People) -> dict[str, object]:
+    commands = [{"name": name, "about": about} for name, about in people.commands()]
+    return {"name": people.name, "mentions": list(people.mentions()), "commands": commands}
 
 
 def _people(parts: ConsoleContext) -> People:
@@ -142,7 +198,7 @@ async def _stream(feed: LiveFeed, request: web.Request) -> web.StreamResponse:
 
     after = request.headers.get("Last-Event-ID") or query_text(request, "after") or ""
     try:
-        reader = feed.hub.open(after, cut, ("situation", feed.situation()))
+        reader = feed.hub.open(after, cut, ("situation", feed.situation()), ("turns", feed.newest()))
     except TooManyReaders:
         raise Refused(503, "Too many console pages are open. Close some.", {"Retry-After": "10"}) from None
     headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}

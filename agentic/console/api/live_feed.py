@@ -10,6 +10,7 @@ while no page is open.
 | `gone` | `channel` and `id` of a deleted message |
 | `reread` | `channel`: many of its messages changed, for example because its history was read |
 | `channels` | the list of channels changed |
+| `turns` | the history has new turns or prompts: `newest` and `words` are numbers of the last ones |
 | `situation` | Situation's object, after each change |
 | `reset` | the page missed too much and must load all data again |
 """
@@ -20,6 +21,7 @@ import asyncio
 import json
 import logging
 import secrets
+import sqlite3
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -30,6 +32,9 @@ from aiohttp import web
 
 from agentic.console.json_values import pick
 from agentic.console.parts import ConsoleContext
+from agentic.console.requests import Refused
+from agentic.process.tasks import cancel_and_wait
+from agentic.record.queries.turns import newest_numbers
 from agentic.state.conversation_state import ConversationState
 from agentic.state.rooms import Room
 from agentic.wire import keys
@@ -66,17 +71,18 @@ class LiveFeed:
         self._look = asyncio.Event()
         self._shown: dict[str, Any] = {}
         self._channels: list[Any] = []
+        self._newest = (0, 0)  # turn and prompt in the history
 
     async def running(self, _: web.Application) -> AsyncIterator[None]:
         self._parts.bus.subscribe(keys.COORDINATOR_TURNS, self._on_turn)
-        end = self._parts.live.subscribe(self._on_change)
+        self._parts.bus.subscribe(keys.SILENCE_NOTICES, self._on_silence)
+        end = self._parts.live.subscribe(self.on_change)
         task = asyncio.create_task(self._watch(), name="live page")
         try:
             yield
         finally:
             end()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel_and_wait(task)
 
     async def close(self, _: web.Application) -> None:
         """End the streams: the server waits for open requests."""
@@ -89,13 +95,22 @@ class LiveFeed:
             self._shown = {}
         return self._situation.to_json()
 
+    def newest(self) -> dict[str, int]:
+        """Return the numbers of the last known turn and prompt in the history."""
+        turn, words = self._newest
+        return {"newest": turn, "words": words}
+
     def _on_turn(self, raw: str) -> None:
         notice = read(TurnNotice, raw)
         if notice is not None and self._thinking.take(notice) and self.hub.watched.is_set():
             self._show_situation()
             self._look.set()  # each turn changes its conversation
 
-    def _on_change(self, channel_id: int, message_id: int) -> None:
+    def _on_silence(self, _: str) -> None:
+        """Show a stop, pause, or mute soon: the other handlers of the notice learn of it meanwhile."""
+        self._look.set()
+
+    def on_change(self, channel_id: int, message_id: int) -> None:
         """Collect changes until the loop is free: a page of history changes many messages at once."""
         if not self.hub.is_heard:
             self.hub.forget()
@@ -115,7 +130,7 @@ class LiveFeed:
             for message_id in sorted(message_ids):
                 message = self._parts.live.message(channel_id, message_id)
                 if message is not None:
-                    self.hub.publish("message", message.to_json())
+                    self.hub.publish("message", self._parts.shown(message))
                 else:
                     self.hub.publish("gone", {"channel": str(channel_id), "id": str(message_id)})
 
@@ -132,11 +147,20 @@ class LiveFeed:
             if channels != self._channels:
                 self._channels = channels
                 self.hub.publish("channels", {})
+            await self._show_turns()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY):
                     await self._look.wait()
                     await asyncio.sleep(LOOK_PAUSE)
             self._look.clear()
+
+    async def _show_turns(self) -> None:
+        """Tell the pages if the history has new turns. They ask for what they show."""
+        with suppress(Refused, sqlite3.Error):  # the pages say why nothing is recorded
+            newest = await newest_numbers(await self._parts.store.open())
+            if newest != self._newest:
+                self._newest = newest
+                self.hub.show("turns", self.newest())
 
     def _show_situation(self) -> None:
         now = self._situation.to_json()
@@ -194,6 +218,7 @@ class Situation:
             "times": [at for at in self._times if at > now][:NEXT_TIMES],
             "stops": {str(channel): until for channel, until in self._parts.silence.stopped_channels().items()},
             "mutes": self._parts.silence.muted_agents(),
+            "paused": self._parts.silence.is_paused,
         }
 
 
@@ -211,7 +236,7 @@ def _conversation_json(state: ConversationState) -> dict[str, Any]:
 
 
 class Thinking:
-    """The running turns of agents on all machines, from the notices of their beginnings and ends.
+    """The running turns of agents on all machines, from the notices of their beginnings, waits, and ends.
 
     Pub/sub may lose a notice, and a process may end during a turn, so a turn is dropped after `longest` seconds.
     `clock` returns unix seconds.
@@ -226,14 +251,21 @@ class Thinking:
         turn = (notice.agent_name, notice.turn_id)
         if notice.state != "began":
             return self._turns.pop(turn, None) is not None
+        if notice.ahead is not None:
+            running = self._turns.get(turn)
+            changes = running is not None and running["ahead"] != notice.ahead
+            if running is not None:
+                self._turns[turn] = {**running, "ahead": notice.ahead}
+            return changes
         if turn in self._turns or len(self._turns) >= MAX_TURNS:
             return False
         since = min(notice.at, self._clock())  # another machine's clock may be ahead
-        self._turns[turn] = {"agent": notice.agent_name, "channel": str(notice.channel_id), "since": since}
+        self._turns[turn] = {"agent": notice.agent_name, "channel": str(notice.channel_id), "since": since, "ahead": 0}
         return True
 
     def now(self) -> list[dict[str, Any]]:
-        """Return the running turns, oldest first: `agent`, `channel`, and `since` in unix seconds."""
+        """Return the running turns, oldest first: `agent`, `channel`, `since` in unix seconds, and the number of calls
+        `ahead` at a model server at home."""
         oldest = self._clock() - self._longest
         self._turns = {turn: running for turn, running in self._turns.items() if running["since"] > oldest}
         return sorted(self._turns.values(), key=lambda running: running["since"])

@@ -15,7 +15,7 @@ from agentic.state.limits import free_day
 from agentic.state.silence import Scope
 from agentic.wire import keys
 from tests.agentic.console.conftest import HOSTILE, Pages, pages_of
-from tests.support.console import FakeChannels
+from tests.support.console import FakeChannels, csrf
 
 CHANNEL = next(iter(CHANNELS))
 
@@ -78,7 +78,7 @@ async def test_memory_names_who_caused_an_entry_and_the_turn_that_wrote_it(pages
     change(folder, "memory.md", lambda old: f"{old}{entry}", clock=lambda: turn["at"] - 0.5)
     own, learned = (await pages.get("/api/agents/claude"))["memory"]
     assert (own["people"], own["channels"], own["turn"]) == ([], [], None)
-    assert (learned["text"], learned["people"]) == (f"- {HOSTILE}", [{"id": str(PEOPLE[0]), "name": None}])
+    assert (learned["text"], learned["people"]) == (f"- {HOSTILE}", [{"person": str(PEOPLE[0]), "name": None}])
     assert (learned["channels"][0]["id"], learned["turn"]) == (str(CHANNEL), {"agent": "claude", "id": turn["id"]})
 
 
@@ -126,3 +126,39 @@ async def test_a_process_that_stands_by_says_that_the_record_is_elsewhere(parts:
         assert (await pages.get("/api/record"))["elsewhere"] is False, "nobody records"
         assert await Lease(parts.state.link, keys.RECORDER_OWNER, holder="there").acquire()
         assert (await pages.get("/api/record"))["elsewhere"] is True
+
+
+async def test_an_owner_edits_a_file_unless_it_changed_or_has_problems(pages: Pages, parts: ConsoleContext) -> None:
+    folder = parts.settings.personas_dir / "grok"
+    folder.mkdir(parents=True)
+    change(folder, "soul.md", lambda _: "Loud.\n")
+    headers = await csrf(pages.client)
+
+    async def save(file: str, text: str, digest: str, click: str) -> tuple[int, str]:
+        body = {"id": f"click-{click}", "agent": "grok", "file": file, "text": text, "digest": digest}
+        response = await pages.client.post("/api/actions/edit_file", json=body, headers=headers)
+        answer = await response.json()
+        return response.status, answer.get("text") or answer["error"]
+
+    shown = await pages.get("/api/agents/grok/files/soul.md")
+    saved = (200, "Saved Grok's soul.md. It takes effect with the next message.")
+    assert await save("soul.md", "Quiet.", shown["digest"], "000001") == saved
+    assert await save("soul.md", "Quiet.", shown["digest"], "000002") == saved, "the same text again changes nothing"
+    status, why = await save("soul.md", "Other.", shown["digest"], "000003")
+    assert (status, (folder / "soul.md").read_text()) == (409, "Quiet.\n")
+    assert "someone changed the file in the meantime" in why
+    now = await pages.get("/api/agents/grok/files/soul.md")
+    assert [each["before"] for each in now["changes"]] == ["Loud.\n"]
+    assert await save("soul.md", now["changes"][0]["before"], now["digest"], "000004") == saved
+    linked = folder.with_name("claude")
+    linked.mkdir()
+    (linked / "soul.md").symlink_to(folder / "soul.md")  # as in local mode
+    linked_file = await pages.get("/api/agents/claude/files/soul.md")
+    assert len(linked_file["changes"]) == 2
+    missing = await pages.get("/api/agents/grok/files/identity.md")
+    status, why = await save("identity.md", "---\ncolour: [\n---\n", missing["digest"], "000005")
+    assert (status, (folder / "identity.md").exists()) == (409, False)
+    assert why.startswith("Not saved. Please fix:")
+    assert (await save("../../.env", "x", missing["digest"], "000006"))[0] == 400
+    assert (await save("soul.md", "x" * 65_537, now["digest"], "000007"))[0] == 400
+    assert (await save("soul.md", "\N{EURO SIGN}" * 30_000, now["digest"], "000008"))[0] == 409, "too many bytes"

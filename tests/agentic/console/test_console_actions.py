@@ -104,7 +104,7 @@ async def test_a_conversation_begins_with_what_the_owner_chose():
     [
         ("busy", 409, "A conversation is already running in #debate."),
         ("offline", 409, "Claude is offline."),
-        ("unknown_channel", 404, "#debate isn't one of the bots' channels."),
+        ("unknown_channel", 404, "#debate isn't a channel of the bots."),
         ("something new", 409, "The coordinator refused this: something new."),
         (None, 503, "The coordinator didn't answer, so this probably wasn't done. Try again in a minute."),
     ],
@@ -119,7 +119,7 @@ async def test_what_really_happened_is_said_and_noted(outcome, status, line):
     ("name", "fields", "line"),
     [
         ("start", {"channel": "x"}, "channel must be a Discord ID."),
-        ("start", {"channel": "99"}, "#99 isn't one of the bots' channels."),
+        ("start", {"channel": "99"}, "#99 isn't a channel of the bots."),
         ("start", {"topic": "x" * 201}, "topic must be a text of at most 200 characters."),
         ("start", {"agent": "nobody"}, NO_AGENT),
         ("next", {"channel": "11"}, "bot is missing."),
@@ -338,8 +338,11 @@ async def test_the_schedule_of_today_is_shown_with_what_is_over_and_what_was_add
         hours = {"2027-01-14": (-13, -11), TODAY: (-1, 2)}
         for date, slots in hours.items():
             await schedule.save_schedule(date, [Slot(NOON + hour * 3600) for hour in slots])
-        await schedule.change_schedule(TODAY, lambda slots: [*slots, Slot(NOON + 3600, added=True)])
-        shown = (await (await here.client.get("/api/schedule")).json())["items"]
+        await schedule.change_schedule(TODAY, lambda slots: [*slots, Slot(NOON + 3600, added=True, planned=NOON)])
+        day = await (await here.client.get("/api/schedule")).json()
+        assert (day["from"] - NOON, day["until"] - NOON, day["conversations"]) == (-12 * 3600, 12 * 3600, [])
+        shown = day["items"]
+        assert [one["planned"] for one in shown] == [None, None, NOON, None]
         assert [((one["at"] - NOON) / 3600, one["done"], one["added"]) for one in shown] == [
             (-11, True, False),
             (-1, True, False),
@@ -358,7 +361,7 @@ async def test_what_was_done_is_listed_from_the_record(tmp_path):
     async with console_client(store=store) as client, aclosing(store):
         first = await (await client.get("/api/actions")).json()
         assert first["items"]
-        assert {"by", "action", "what", "outcome", "detail", "at", "agent", "channel_id"} <= first["items"][0].keys()
+        assert {"by", "action", "what", "outcome", "detail", "at", "agent", "channel"} <= first["items"][0].keys()
         assert {one["what"] for one in first["items"][:2]} == {
             "Replay a turn",
             "Let all bots speak again after a pause",
@@ -366,3 +369,20 @@ async def test_what_was_done_is_listed_from_the_record(tmp_path):
         assert first["items"] == sorted(first["items"], key=lambda one: -one["at"])
         refused = await client.get("/api/actions", params={"before": "yesterday"})
         assert (await refused.json())["error"] == "before: expected the `next` of another page"
+
+
+async def test_an_owner_starts_an_arena_that_counts_toward_nobodys_limits():
+    question = {"channel": "11", "prompt": " Is tea good? ", "minutes": 15}
+    async with console() as here:
+        status, told = await here.act("arena", **question)
+        assert (status, "run_all.py" in told) == (409, True)  # no process runs arenas
+        await here.parts.state.link.call(lambda redis: redis.set(keys.PERSONAS_OWNER, "here"))
+        assert (await here.act("arena", **question))[0] == 200
+        (arena,) = await here.parts.state.coordination.arenas.all()
+        assert (arena.channel_id, arena.question, arena.minutes, arena.asked_by) == (11, "Is tea good?", 15, 0)
+        assert (await here.act("arena", **question))[0] == 409  # one is running there
+        assert (await here.act("arena", **{**question, "channel": "99"}))[0] == 404
+        assert (await here.act("arena", prompt="Why?"))[0] == 400
+        assert here.noted()[:2] == [("console", "arena", "no_arena_host"), ("console", "arena", "arena_opened")]
+        assert await here.act("stop", channel="11", minutes=30)
+        assert (await here.act("arena", **question))[0] == 409

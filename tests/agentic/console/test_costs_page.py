@@ -94,3 +94,10 @@ async def test_budgets_show_what_is_spent_and_reserved_and_what_the_day_comes_to
     assert [(use["id"], use["cap"]) for use in budgets["people"]] == [(str(PEOPLE[0]), 1.0)]
     assert (budgets["forecast"]["by"], budgets["day"]) == ("usual", "2026-11-22")
     assert budgets["forecast"]["usd"] > 0
+    month = budgets["month"]
+    assert (month["last"], month["days"]) == ("2026-11-30", 14)
+    spent = (await pages.get("/api/costs", **{"from": "2026-11-01", "to": "2026-11-21"}))["total"]["cost_usd"] + 0.25
+    assert month["spent_usd"] == pytest.approx(spent)
+    usual = (await pages.get("/api/costs", **{"from": "2026-11-08", "to": "2026-11-21"}))["total"]["cost_usd"] / 14
+    rest = budgets["forecast"]["usd"] - 0.25 + 8 * usual
+    assert (month["daily_usd"], month["usd"] - spent) == (pytest.approx(usual), pytest.approx(rest))

@@ -8,7 +8,8 @@ import json
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -17,16 +18,32 @@ from aiohttp.test_utils import TestClient
 from support.console import FakeChannels, client_of, console_client, console_parts, csrf
 from support.redis_server import RedisServer
 
+from agentic.console.api import live_feed
 from agentic.console.api.live import PAGE
 from agentic.console.api.live_feed import REREAD_FROM, Situation, Thinking
-from agentic.console.parts import Channel, File, Message, Reaction, Upload
+from agentic.console.parts import (
+    Channel,
+    CommandAnswer,
+    File,
+    FormField,
+    Message,
+    Poll,
+    PollAnswer,
+    Reaction,
+    RecordFile,
+    Upload,
+)
 from agentic.console.requests import Refused
+from agentic.record.database import connect_blocking, migrate
 from agentic.record.queries.posts import Picture
+from agentic.record.rows import Statement, call_statements, turn_statements
 from agentic.state.schedule import Slot
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
+from agentic.wire.entries import PackedCall
 from agentic.wire.messages import TurnNotice
 from tests.support.coordinator_doubles import conversation
+from tests.support.recording import turn
 
 DEBATE = Channel(11, "debate", "debate", "Home")
 
@@ -74,14 +91,53 @@ async def test_a_page_shows_the_newest_messages_then_older_ones() -> None:
             "reply_to": "3",
             "edited": False,
             "growing": False,
+            "notice": False,
             "files": [{"id": "5", "name": "a.png", "size": 10, "picture": True}],
             "reactions": [{"emoji": "🔥", "count": 2, "by": ["Sam"]}],
+            "poll": None,
         }
         older = await (await client.get("/api/live/channels/11", params={"before": newest["next"]})).json()
         ids = [int(one["id"]) for one in (*older["items"], *newest["items"])]
         assert (ids, older["next"]) == ([*range(1, PAGE + 21), 999], None)
         assert (await client.get("/api/live/channels/12")).status == 404
         assert (await client.get("/api/live/channels/11", params={"before": "x"})).status == 400
+
+
+async def test_a_page_gets_the_first_channels_messages_before_it_knows_the_channel() -> None:
+    live = FakeChannels()
+    async with console_client(live=live) as client:
+        nothing = await (await client.get("/api/live/channels/first")).json()
+        assert (nothing["channel"], nothing["items"]) == (None, [])
+        live.shown[DEBATE.id] = DEBATE
+        live.put(said(5))
+        channels, first = [await (await client.get(f"/api/live/channels{end}")).json() for end in ("", "/first")]
+        assert first == await (await client.get("/api/live/channels/11")).json()
+        assert (first["channel"], first["cursor"]) == (channels["items"][0]["id"], channels["cursor"])
+        live.put(said(6))
+        assert (await (await client.get("/api/live/channels/first")).json())["cursor"] != channels["cursor"]
+
+
+async def test_a_page_learns_of_each_new_turn_and_prompt_in_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_feed, "LOOK_EVERY", 0.05)
+    path = tmp_path / "record.db"
+    migrate(path)
+
+    def write(*statements: Statement) -> None:
+        with closing(connect_blocking(path, writable=True)) as connection:
+            for sql, values in statements:
+                connection.executemany(sql, values)
+
+    async with console_client(store=RecordFile(path)) as client:
+        stream = await opened(client)
+        assert (await read_event(stream, "turns"))[1] == {"newest": 0, "words": 0}
+        write(*turn_statements(turn("t"), str))
+        assert (await read_event(stream, "turns"))[1] == {"newest": 1, "words": 0}
+        write(*call_statements(PackedCall(agent="claude", turn_id="t", n=0, channel_id=11, at=5.0, words=b"")))
+        assert (await read_event(stream, "turns"))[1] == {"newest": 1, "words": 1}
+        second = await opened(client)
+        assert (await read_event(second, "turns"))[1] == {"newest": 1, "words": 1}
 
 
 async def test_a_message_its_edit_and_its_deletion_come_as_they_happen() -> None:
@@ -177,7 +233,7 @@ async def test_a_picture_comes_from_the_console_with_the_type_that_its_bytes_hav
 
 async def test_outside_of_local_mode_nobody_writes_from_the_page() -> None:
     async with console_client(live=FakeChannels(DEBATE)) as client:
-        for address in ("messages", "messages/1/reactions"):
+        for address in ("messages", "messages/1/reactions", "messages/1/votes"):
             body = {"text": "hi", "emoji": "🔥"}
             answer = await client.post(f"/api/live/channels/11/{address}", json=body, headers=await csrf(client))
             assert (answer.status, "Discord" in (await answer.json())["error"]) == (403, True)
@@ -190,9 +246,24 @@ class Sam:
 
     def __init__(self) -> None:
         self.did: list[Any] = []
+        self.polls: dict[int, Poll] = {}
 
     def mentions(self) -> Sequence[str]:
         return ["Claude"]
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        return [("bots status", "See it")]
+
+    async def use(self, channel_id: int, line: str) -> CommandAnswer:
+        if line == "/no":
+            raise Refused(400, "there's no command /no")
+        self.did.append((channel_id, line))
+        choices = [("c", "Claude", "a bot"), ("g", "Grok", "")]
+        return CommandAnswer("Who?", fields=[FormField("Members", choices=choices, most=2)], form="f1")
+
+    async def fill_in(self, form: str, values: Sequence[Sequence[str]]) -> CommandAnswer:
+        self.did.append((form, values))
+        return CommandAnswer("Done.")
 
     async def say(self, channel_id: int, text: str, reply_to: int | None = None, upload: Upload | None = None) -> int:
         if text == "no":
@@ -203,6 +274,13 @@ class Sam:
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
         self.did.append((channel_id, message_id, emoji, given))
 
+    def poll(self, channel_id: int, message_id: int) -> Poll | None:
+        return self.polls.get(message_id)
+
+    async def vote(self, channel_id: int, message_id: int, answer: str, given: bool) -> None:
+        self.did.append((channel_id, message_id, answer, given))
+        self.polls[message_id] = Poll("Is P NP?", (PollAnswer(answer, 3, given),), False)
+
 
 async def test_in_local_mode_a_person_writes_answers_and_reacts() -> None:
     sam = Sam()
@@ -212,6 +290,7 @@ async def test_in_local_mode_a_person_writes_answers_and_reacts() -> None:
         assert (await (await client.get("/api/live/channels")).json())["person"] == {
             "name": "Sam",
             "mentions": ["Claude"],
+            "commands": [{"name": "bots status", "about": "See it"}],
         }
         assert await (await client.post(say, json={"text": " hi ", "reply_to": "5"}, headers=headers)).json() == {
             "id": "77"
@@ -227,6 +306,46 @@ async def test_in_local_mode_a_person_writes_answers_and_reacts() -> None:
         assert (await client.post(say, json={"text": "hi"})).status == 403  # without the session's token
 
 
+async def test_in_local_mode_a_person_uses_a_command_and_fills_in_the_form_in_its_answer() -> None:
+    sam = Sam()
+    async with console_client(live=FakeChannels(DEBATE), people=sam) as client:
+        headers = await csrf(client)
+        use = "/api/live/channels/11/commands"
+        asked = await (await client.post(use, json={"line": "/room create Tea?"}, headers=headers)).json()
+        (members,) = asked["fields"]
+        assert (asked["text"], members["label"], members["choices"][0]) == ("Who?", "Members", ["c", "Claude", "a bot"])
+        fill = f"/api/live/forms/{asked['form']}"
+        answer = await (await client.post(fill, json={"values": [["c", "g"]]}, headers=headers)).json()
+        assert (answer["text"], answer["form"], answer["fields"]) == ("Done.", "", [])
+        assert sam.did == [(11, "/room create Tea?"), ("f1", [["c", "g"]])]
+        for line in ("/no", "", " ", "no command", "/"):
+            assert (await client.post(use, json={"line": line}, headers=headers)).status == 400, line
+        assert len(sam.did) == 2
+        assert (await client.post(use, json={"line": "/bots status"})).status == 403  # without the session's token
+    async with console_client(live=FakeChannels(DEBATE)) as client:
+        assert (await client.post(use, json={"line": "/bots"}, headers=await csrf(client))).status == 403
+
+
+async def test_in_local_mode_a_person_answers_a_poll_and_sees_the_answers() -> None:
+    sam, live = Sam(), FakeChannels(DEBATE)
+    sam.polls[5] = Poll("Is P NP?", (PollAnswer("For", 2, False),), False)
+    live.put(said(5, "🫥 Where do you stand?\npoll: Is P NP? / For"))
+    async with console_client(live=live, people=sam) as client:
+        headers, place = await csrf(client), "/api/live/channels/11"
+        (shown,) = (await (await client.get(place)).json())["items"]
+        assert shown["text"] == "🫥 Where do you stand?"
+        answer = {"text": "For", "votes": 2, "mine": False}
+        assert shown["poll"] == {"question": "Is P NP?", "answers": [answer], "is_over": False}
+        stream = await client.get("/api/live/events")
+        vote = {"answer": "For", "given": True}
+        assert (await client.post(f"{place}/messages/5/votes", json=vote, headers=headers)).status == 200
+        assert sam.did == [(11, 5, "For", True)]
+        async for line in stream.content:
+            if line.startswith(b'data: {"id"'):
+                assert json.loads(line[6:])["poll"]["answers"] == [{"text": "For", "votes": 3, "mine": True}]
+                break
+
+
 def test_a_turn_that_never_ends_is_dropped_and_one_that_ends_is_gone() -> None:
     now = 1000.0
     thinking = Thinking(60.0, lambda: now)
@@ -237,6 +356,22 @@ def test_a_turn_that_never_ends_is_dropped_and_one_that_ends_is_gone() -> None:
     assert thinking.now() == []
     thinking.take(began)
     now += 61
+    assert thinking.now() == []
+
+
+def test_the_calls_ahead_of_a_turn_are_those_of_its_newest_notice_until_it_ends() -> None:
+    thinking = Thinking(60.0, lambda: 1000.0)
+    began = TurnNotice(agent_name="claude", turn_id="m1", channel_id=11, state="began", at=1000.0)
+    ahead = [began.model_copy(update={"ahead": count}) for count in (2, 2, 0)]
+    assert not thinking.take(ahead[0]), "a turn that isn't known, or has ended"
+    thinking.take(began)
+    assert [(thinking.take(notice), thinking.now()[0]["ahead"]) for notice in ahead] == [
+        (True, 2),
+        (False, 2),
+        (True, 0),
+    ]
+    thinking.take(began.model_copy(update={"state": "ended"}))
+    assert not thinking.take(ahead[0])
     assert thinking.now() == []
 
 
@@ -254,13 +389,15 @@ async def test_the_page_knows_who_thinks_what_runs_and_when_the_next_conversatio
             async with client_of(parts) as client:
                 await parts.bus.ready.wait()
                 began = TurnNotice(agent_name="grok", turn_id="x", channel_id=11, state="began", at=999_990.0)
-                await parts.bus.publish(keys.COORDINATOR_TURNS, began)
+                waits = began.model_copy(update={"ahead": 2})
+                for notice in (began, waits):
+                    await parts.bus.publish(keys.COORDINATOR_TURNS, notice)
                 stream = await opened(client)
                 found: dict[str, Any] = {"thinking": [], "times": []}
-                while not (found["thinking"] and found["times"]):
+                while not (found["times"] and any(turn["ahead"] for turn in found["thinking"])):
                     found = (await read_event(stream, "situation"))[1]
             bus.cancel()
-    assert found["thinking"] == [{"agent": "grok", "channel": "11", "since": 999_990.0}]
+    assert found["thinking"] == [{"agent": "grok", "channel": "11", "since": 999_990.0, "ahead": 2}]
     assert found["times"] == [1_000_500.0]
     running = found["conversations"]["11"]
     assert (running["round"], running["speaker"], running["coming"]) == (2, "grok", ["claude"])

@@ -21,7 +21,7 @@ async def test_a_file_that_was_deleted_or_replaced_is_not_read_on(tmp_path: Path
         assert (await file_state(await store.open())).counts["turns"] == 30
         for end in ("", "-wal", "-shm"):
             (tmp_path / f"record.db{end}").unlink(missing_ok=True)
-        with pytest.raises(Refused, match="There is no history yet"):
+        with pytest.raises(Refused, match="Nothing is recorded yet"):
             await store.open()
         backup.rename(path)
         assert (await file_state(await store.open())).counts["turns"] == 20

@@ -27,6 +27,7 @@ from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Command, CommandOutcome, RoomOrder, read
 from tests.agentic.conftest import running
+from tests.support.coordinator_doubles import conversation
 from tests.support.records import fill
 from tests.support.redis_server import PATIENT, empty_redis
 from tests.support.slash_scene import Channel as Threads
@@ -62,8 +63,8 @@ COMMANDS = {
 class Page:
     """A console with a room, a coordinator that gives one outcome, and what was noted and ordered."""
 
-    def __init__(self, client: Any, commands: list[Command], notes: list[ActionNote]) -> None:
-        self.client, self.commands, self.notes = client, commands, notes
+    def __init__(self, client: Any, link: RedisConnection, commands: list[Command], notes: list[ActionNote]) -> None:
+        self.client, self.link, self.commands, self.notes = client, link, commands, notes
         self._clicks = 0
 
     async def get(self, path: str) -> dict[str, Any]:
@@ -119,7 +120,7 @@ async def page(
         await link.call(lambda redis: redis.set(keys.room(room.thread_id), room.model_dump_json()))
         await link.call(lambda redis: redis.zadd(keys.COORDINATOR_ROOMS, {str(room.thread_id): room.changed_at}))
         async with running(bus), client_of(parts) as client:
-            yield Page(client, commands, notes)
+            yield Page(client, link, commands, notes)
 
 
 async def test_the_rooms_are_listed_with_their_standing_and_their_cost() -> None:
@@ -131,6 +132,26 @@ async def test_the_rooms_are_listed_with_their_standing_and_their_cost() -> None
         assert (room["turn"], room["turns"], room["cost_usd"]) == (3, 20, 0.02)
         assert room["channel"] == {"id": "11", "name": "debate"}
         assert [member["shown"] for member in room["members"]] == ["Ada", "Claude"]
+
+
+async def test_a_persona_is_shown_as_one_and_not_as_a_bot_that_is_offline() -> None:
+    async with page() as console:
+        cards = {card["agent"]: card for card in (await console.get("/api/agents"))["items"]}
+    shown = {key: (card["persona"], card["online"], card["why_not"]) for key, card in cards.items()}
+    assert shown == {
+        "claude": (False, True, None),
+        "bob": (True, False, None),
+        "eve": (True, False, "EVE_KEY is not set"),
+    }
+
+
+async def test_a_room_says_who_speaks_and_who_is_next() -> None:
+    async with page() as console:
+        assert "speaking" not in await console.get("/api/rooms/21")
+        running = conversation(21, policy=ROOM.policy, room=ROOM, pending=("claude",), asking="i")
+        await console.link.call(lambda redis: redis.hset(keys.conversation_state(21), "state", running.to_json()))
+        room = await console.get("/api/rooms/21")
+        assert (room["speaking"], room["next_speaker"], room["waits_until"]) == ("claude", "ada", None)
 
 
 async def test_one_room_says_why_it_stands_still_and_who_could_join() -> None:
@@ -192,7 +213,7 @@ async def test_a_room_is_opened_by_a_bot_of_this_process_with_what_was_chosen() 
         }
         more = {"archive": "60", "audience": 30, "goodbye_ends": True, "rules": "Be brief.", "theme": "science"}
         status, told = await console.act("open_room", **chosen, **more)
-        assert (status, told.endswith("on “Is tea good?”")) == (200, True), told
+        assert (status, told) == (200, "The room is open: “Is tea good?”")
         (command,) = console.commands
         assert command.room is not None
         room = Room.model_validate_json(command.room.room or "")
@@ -273,3 +294,9 @@ async def test_the_season_gives_every_share_with_its_count_and_interval(tmp_path
         assert only["contests"] == 1
         assert [type(only["wins"]["count"]), type(only["ties"])] == [int, int]  # of a single contest too, never true
         assert (await console.client.get("/api/arena?kind=war")).status == 400
+        own = await console.get("/api/arena/claude")
+        assert [(one["agent"], one["contests"]) for one in own["standings"]] == [("claude", 2)]
+        assert [[(each["agent"], each["votes"]) for each in one["contenders"]] for one in own["contests"]] == [
+            [("ada", 3), ("claude", 1)]
+        ] * 2
+        assert await console.get("/api/arena/nobody") == {"standings": [], "contests": []}

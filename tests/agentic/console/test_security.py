@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import http.client
 import logging
+import re
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestClient, TestServer
 from support.console import NOWHERE, console_client, console_parts, csrf
 
 from agent_config import SettingsError, load_settings
 from agentic.console.app import MAX_BYTES, console_app, free_port, serve_app
-from agentic.console.security import COOKIE, HEADERS, MAX_ADDRESSES, SESSION_SECONDS, LoginThrottle
+from agentic.console.security import COOKIE, CSP, HEADERS, MAX_ADDRESSES, SESSION_SECONDS, LoginThrottle
 from agentic.net.http_server import Connections
 from agentic.wire.connection import RedisConnection
 
@@ -41,7 +44,7 @@ async def sign_in(client: TestClient[Any, Any], token: str = TOKEN) -> int:
 
 
 @pytest.mark.promise(141)
-@pytest.mark.parametrize("path", ["/", "/app.css", "/api/me", "/api/nothing", "/nothing", "/api/login"])
+@pytest.mark.parametrize("path", ["/js/main.js", "/app.css", "/api/me", "/api/nothing", "/nothing", "/api/login"])
 async def test_every_response_has_the_security_headers_and_hides_the_server(path: str) -> None:
     async with console_client() as client:
         response = await client.get(path)
@@ -337,6 +340,22 @@ def test_links_lead_to_where_a_browser_reaches_it(environ: Mapping[str, str], li
     assert load_settings(environ, None).console_link == link
 
 
+async def test_a_page_may_run_its_own_scripts_as_it_is_served_and_no_other() -> None:
+    async with RedisConnection(NOWHERE) as link:
+        port = str(free_port("127.0.0.1", 8890))
+        parts = console_parts(link, {"CONSOLE_PORT": port})
+        async with serve_app(console_app(parts), parts.settings, Connections()) as served:
+            assert served
+            async with ClientSession() as client, client.get(f"http://127.0.0.1:{port}/") as response:
+                headers, page = response.headers, await response.text()
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = CSP.replace("script-src 'self'", f"script-src 'self' 'sha256-{digest}'")
+    assert {name: headers.getall(name) for name in HEADERS} == {
+        name: [value] for name, value in {**HEADERS, "Content-Security-Policy": policy}.items()
+    }
+
+
 @pytest.mark.promise(143)
 async def test_a_port_in_use_is_one_warning_and_local_mode_takes_the_next(caplog: pytest.LogCaptureFixture) -> None:
     async with console_client() as other:
@@ -346,6 +365,6 @@ async def test_a_port_in_use_is_one_warning_and_local_mode_takes_the_next(caplog
             async with serve_app(console_app(parts), parts.settings, Connections()) as served:
                 assert not served
         assert [line.getMessage() for line in caplog.records] == [
-            f"CONSOLE_PORT {port} is in use by another program, so there is no console; choose another port"
+            f"CONSOLE_PORT {port} is in use by another program, so the console is off; choose another port"
         ]
         assert free_port("127.0.0.1", int(port)) > int(port)

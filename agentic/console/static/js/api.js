@@ -3,9 +3,11 @@ import { toast } from "./dom.js";
 import { me } from "./me.js";
 
 export class ApiError extends Error {
-  constructor(status, text) {
+  // `field`: the name of the wrong value, if any.
+  constructor(status, text, field = null) {
     super(text);
     this.status = status;
+    this.field = field;
   }
 }
 
@@ -43,7 +45,7 @@ async function call(path, options) {
   const body = await response.json().catch(() => ({}));
   if (response.ok) return body;
   if (response.status === 401 && !path.endsWith("api/login")) window.dispatchEvent(new Event("signed-out"));
-  throw new ApiError(response.status, sentence(body.error || `The console answered ${response.status}`));
+  throw new ApiError(response.status, sentence(body.error || `The console answered ${response.status}`), body.field);
 }
 
 function sentence(text) {

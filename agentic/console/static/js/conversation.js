@@ -1,33 +1,45 @@
 // One conversation as a chat: every post, and between them, folded, the turns in which nobody spoke.
 import { get } from "./api.js";
 import { ending } from "./conversations.js";
-import { agentChip, agentName, at, channelLink, chip, empty, figure, fill, h } from "./dom.js";
+import { agentChip, agentName, at, chip, empty, figure, fill, h } from "./dom.js";
 import { dayAndClock, money, seconds } from "./format.js";
-import { postNode } from "./posts.js";
-import { alsoDid, outcomeChip, turnAddress, turnsAddress } from "./turn_words.js";
+import { postNode, saveAs } from "./posts.js";
+import { alsoDid, outcomeChip, placeLink, turnAddress, turnsAddress } from "./turn_words.js";
 
-const FORMATS = [["html", "Web page"], ["md", "Markdown"], ["json", "JSON"]];
+const LOOK = 4000; // milliseconds between two looks
+
 
 export async function render(root, { parts: [id], signal }) {
   const path = `api/conversations/${encodeURIComponent(id || "")}`;
-  const talk = await get(path, {}, { signal });
-  document.title = `${talk.topic || "Conversation"} · agentic-discord`;
-  const save = FORMATS.map(([format, name]) => h("a", { class: "button", href: `${path}/export?format=${format}`, download: "" }, name));
-  fill(root,
-    h("div", { class: "page-head" },
-      h("h1", null, talk.topic || "Conversation without a topic"),
-      h("div", { class: "row", role: "group", "aria-label": "Save it as" }, h("span", { class: "muted" }, "Save as"), save)),
-    facts(talk),
-    talk.items.length ? h("section", { class: "card chat-card", "aria-label": "The conversation" }, chat(talk)) : empty("None of its turns are in the history."));
+  let talk = await get(path, {}, { signal });
+  const show = () => {
+    document.title = `${talk.topic || "Conversation"} · agentic-discord`;
+    fill(root,
+      h("div", { class: "page-head" },
+        h("h1", null, talk.topic || "Conversation without a topic"),
+        saveAs(path)),
+      facts(talk),
+      talk.items.length ? h("section", { class: "card chat-card", "aria-label": "The conversation" }, chat(talk)) : empty("None of its turns are in the history."));
+  };
+  show();
+  const look = async () => {
+    if (talk.ended_at || root.contains(document.activeElement)) return; // what has the focus stays
+    const found = await get(path, {}, { signal });
+    if (found.items.length === talk.items.length && !found.ended_at) return;
+    talk = found;
+    show();
+  };
+  const timer = setInterval(() => look().catch(() => {}), LOOK); // the next look comes
+  return () => clearInterval(timer);
 }
 
 function facts(talk) {
   const took = talk.ended_at ? seconds(talk.ended_at - talk.started_at) : "–";
   return h("section", { class: "card", "aria-label": "Facts" },
-    h("div", { class: "row" }, channelLink(talk.channel.id), chip(talk.theme), h("span", { class: "muted" }, dayAndClock(talk.started_at)),
-      talk.starter && h("span", null, "opened by ", agentChip(talk.starter)), h("a", { href: turnsAddress({ conversation: talk.id }) }, "its turns")),
-    h("div", { class: "figures" }, figure(talk.rounds, "rounds"), figure(talk.messages, "messages"), figure(talk.skips, "skipped turns"), figure(money(talk.cost_usd), "cost"), figure(took, "from first to last")),
-    h("p", { class: "muted" }, ending(talk)));
+    h("div", { class: "row" }, placeLink(talk.channel, "Its room"), talk.theme !== talk.channel.name && chip(talk.theme), h("span", { class: "muted" }, dayAndClock(talk.started_at)),
+      talk.starter && h("span", null, "opened by ", agentChip(talk.starter)), h("a", { href: turnsAddress({ conversation: talk.id }) }, "Its turns")),
+    h("div", { class: "figures" }, figure(talk.rounds, "rounds"), figure(talk.messages, "messages"), talk.skips > 0 && figure(talk.skips, "skipped turns"), figure(money(talk.cost_usd), "cost"), figure(took, "from first to last message")),
+    h("p", { class: "muted sentence" }, ending(talk)));
 }
 
 function chat(talk) {

@@ -3,7 +3,7 @@ import { get } from "./api.js";
 import { agentChip, at, channelText, chip, empty, fill, h, olderButton, when } from "./dom.js";
 import { dayName, dayOf, money, several } from "./format.js";
 import { me } from "./me.js";
-import { conversationAddress } from "./turn_words.js";
+import { channelChip, conversationAddress } from "./turn_words.js";
 
 export async function render(root, { query, signal }) {
   const channel = query.get("channel") || "";
@@ -30,7 +30,7 @@ export async function render(root, { query, signal }) {
 
 function channelFilter(value) {
   const change = (event) => { location.hash = event.target.value ? `#/conversations?channel=${encodeURIComponent(event.target.value)}` : "#/conversations"; };
-  return h("label", { class: "row end" }, "Channel", h("select", { onchange: change }, h("option", { value: "" }, "All"),
+  return h("label", { class: "row end" }, h("span", { class: "hidden" }, "Channel"), h("select", { onchange: change }, h("option", { value: "" }, "All channels"),
     me.channels.map((channel) => h("option", { value: channel.id, selected: channel.id === value }, channelText(channel)))));
 }
 
@@ -48,18 +48,18 @@ function add(list, items) {
 function row(each) {
   return h("article", { class: "card talk" },
     h("div", { class: "row apart" },
-      h("h3", null, h("a", { class: "talk-link", href: conversationAddress(each.id) }, each.topic || "Without a topic")),
+      h("h3", { class: "clamp" }, h("a", { class: "talk-link", href: conversationAddress(each.id) }, each.topic || "Without a topic")),
       h("span", { class: "number" }, money(each.cost_usd))),
-    h("div", { class: "row muted" }, at(each.started_at), chip(channelText(each.channel)), chip(each.theme),
+    h("div", { class: "row muted" }, at(each.started_at), each.channel.room ? chip("room") : channelChip(each.channel), each.theme !== each.channel.name && chip(each.theme),
       h("span", null, `${several(each.rounds, "round")}, ${several(each.messages, "message")}${each.skips ? `, ${each.skips} skipped` : ""}`)),
-    h("div", { class: "row apart" }, h("span", { class: "row" }, ordered(each).map((agent) => agentChip(agent))), h("span", { class: "muted" }, ending(each))));
+    h("div", { class: "row apart" }, h("span", { class: "row" }, ordered(each).map((agent) => agentChip(agent))), h("small", null, ending(each))));
 }
 
-// The one that opened it comes first.
+// The agent who opened it comes first.
 const ordered = ({ agents, starter }) => [...agents].sort((one, other) => (other === starter) - (one === starter));
 
 export function ending(each) {
   if (each.ended_text) return `ended: ${each.ended_text}`;
   if (each.ended_at) return ["ended ", when(each.ended_at)];
-  return Date.now() / 1000 - each.started_at < 6 * 3600 ? "running, or not yet recorded as ended" : "its end wasn't recorded";
+  return Date.now() / 1000 - each.started_at < 6 * 3600 ? "it may still be running" : "its end wasn't recorded";
 }

@@ -1,5 +1,5 @@
 // Builds what a page shows. A text becomes a text node, always: nothing here reads HTML.
-import { face } from "./faces.js";
+import { facePaths } from "./faces.js";
 import { ago, clock, dateTime } from "./format.js";
 import { me } from "./me.js";
 
@@ -67,17 +67,17 @@ setInterval(() => {
 // --- agents and channels ---
 
 export const agentName = (agent) => me.names[agent] || agent || "–";
-export const channelName = (id) => {
-  const found = me.channels.find((channel) => channel.id === String(id));
-  return `#${found ? found.name : id}`;
-};
+export const channelName = (id) => channelText({ id });
 
-// `channel` is { id, name }; the name is missing for a channel that no bot of this process sees.
-export const channelText = ({ id, name }) => (name ? `#${name}` : channelName(id));
+// `channel` is { id, name, room }: its name is missing if no bot of this process sees it; a room has its topic.
+export function channelText({ id, name, room }) {
+  const known = name || me.channels.find((channel) => channel.id === String(id))?.name;
+  return room ? `Room: ${room}` : known ? `#${known}` : `unknown channel …${String(id).slice(-4)}`;
+}
 
 const COLOUR = /^#[0-9a-f]{6}$/i;
 
-// Sets --agent, from which app.css takes an agent's colour.
+// Sets --agent, from which the style sheet takes an agent's color.
 export function coloured(node, agent) {
   const colour = me.colours[agent];
   if (COLOUR.test(colour || "")) node.style.setProperty("--agent", colour);
@@ -85,7 +85,8 @@ export function coloured(node, agent) {
 }
 
 export function avatar(agent, name = agentName(agent)) {
-  const drawn = agent in me.names ? face(agent) : [...String(name)][0] || "?";
+  const face = () => svg("svg", { viewBox: "0 0 24 24", class: "face" }, facePaths(agent).map((d) => svg("path", { d })));
+  const drawn = agent in me.names ? face() : [...String(name)][0] || "?";
   return coloured(h("span", { class: "avatar", "aria-hidden": "true" }, drawn), agent);
 }
 
@@ -94,9 +95,8 @@ export function agentChip(agent) {
   return coloured(h("a", { class: "agent", href: `#/agent/${encodeURIComponent(agent)}` }, agentName(agent)), agent);
 }
 
-export function channelLink(id) {
-  return h("a", { href: `#/live/${encodeURIComponent(id)}` }, channelName(id));
-}
+// An agent's name in its color, within a sentence.
+export const agentInline = (agent) => coloured(h("b", { class: "agent-name" }, agentName(agent)), agent);
 
 // --- small parts ---
 
@@ -119,27 +119,21 @@ export function meter(label, value, most, words) {
 
 export const figure = (value, name) => h("div", { class: "figure" }, h("b", null, value), h("span", null, name));
 
-// A table that scrolls by itself: table("Turns", ["When", "Agent"], rows), each row an array of cells.
-export function table(caption, headings, rows) {
-  return scrolling("scroll", caption, headings, rows.map((cells) => cells.map((cell) => h("td", null, cell))));
+// A table that scrolls by itself: table("Turns", ["When", "Agent"], rows), each row an array of cells, of which the first
+// names it. A `kind` may be "numbers", for all other columns, and "stacks": a phone shows each row as a small card.
+export function table(caption, headings, rows, kind = "") {
+  const head = h("tr", { role: "row" }, headings.map((text) => h("th", { scope: "col", role: "columnheader" }, text)));
+  const body = rows.map(([name, ...cells]) => h("tr", { role: "row" }, h("th", { scope: "row", role: "rowheader", class: "row-name" }, name),
+    cells.map((cell, n) => h("td", { role: "cell", "data-label": headings[n + 1] }, cell))));
+  return h("div", { class: `scroll ${kind}`, tabindex: "0", role: "region", "aria-label": caption },
+    h("table", { role: "table" }, h("caption", { class: "hidden" }, caption), h("thead", { role: "rowgroup" }, head), h("tbody", { role: "rowgroup" }, body)));
 }
 
-// The same with numbers in all columns but the first, which names the row.
-export function numberTable(caption, headings, rows) {
-  return scrolling("scroll numbers", caption, headings, rows.map(([name, ...cells]) =>
-    [h("th", { scope: "row", class: "row-name" }, name), cells.map((cell) => h("td", null, cell))]));
-}
-
-function scrolling(kind, caption, headings, rows) {
-  const head = h("tr", null, headings.map((text) => h("th", { scope: "col" }, text)));
-  const body = rows.map((cells) => h("tr", null, cells));
-  return h("div", { class: kind, tabindex: "0", role: "region", "aria-label": caption },
-    h("table", null, h("caption", { class: "hidden" }, caption), h("thead", null, head), h("tbody", null, body)));
-}
+export const numberTable = (caption, headings, rows, kind = "") => table(caption, headings, rows, `numbers ${kind}`);
 
 // "Older": adds the next page of a list below. `more()` adds it and returns whether there is another one.
 export function olderButton(more) {
-  const button = h("button", { type: "button", onclick: async () => {
+  const press = async () => {
     button.disabled = true;
     try {
       if (!(await more())) row.remove();
@@ -148,32 +142,55 @@ export function olderButton(more) {
     } finally {
       button.disabled = false;
     }
-  } }, "Older");
-  const row = h("div", { class: "row centre" }, button);
-  return row;
+  };
+  const button = h("button", { type: "button", onclick: press }, "Older");
+  const row = h("div", { class: "row centre older" }, button);
+  return Object.assign(row, { more: press });
 }
 
-// Asks in a dialog; resolves to the form's values, or null where the person thought better of it.
-export function ask(title, children, yes = "OK") {
-  return new Promise((resolve) => {
-    const form = h("form", { method: "dialog" }, h("h2", { id: "dialog-title" }, title), ...[children].flat(),
-      h("div", { class: "row end" },
-        h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, "Cancel"),
-        h("button", { class: "primary", value: "yes" }, yes)));
-    const dialog = h("dialog", { "aria-labelledby": "dialog-title" }, form);
-    dialog.addEventListener("close", () => {
-      const values = dialog.returnValue === "yes" ? Object.fromEntries(new FormData(form)) : null;
-      dialog.remove();
-      resolve(values);
-    });
-    document.body.append(dialog);
-    dialog.showModal();
+// Asks in a dialog, and waits for `submit(values)`. If that throws, the dialog stays open with what was typed, and says
+// why: beside the field that the error names, or beside the only field.
+export function ask(title, children, yes, submit) {
+  const problem = h("p", { class: "problem", id: "dialog-problem", role: "alert" });
+  const button = h("button", { class: "primary" }, yes);
+  const foot = h("div", { class: "row end" }, h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, "Cancel"), button);
+  const form = h("form", null, h("h2", { id: "dialog-title" }, title), ...[children].flat(), problem, foot);
+  const dialog = h("dialog", { "aria-labelledby": "dialog-title" }, form);
+  const blame = (error) => {
+    const fields = [...form.elements].filter((each) => each.name);
+    const wrong = fields.find((each) => each.name === error.field) || (fields.length === 1 ? fields[0] : null);
+    fill(problem, error.message);
+    (wrong?.closest(".field, fieldset") || foot).after(problem);
+    if (!wrong) return foot.before(problem);
+    wrong.setAttribute("aria-invalid", "true");
+    wrong.setAttribute("aria-describedby", problem.id);
+    wrong.focus();
+  };
+  form.addEventListener("input", ({ target }) => { target.removeAttribute("aria-invalid"); fill(problem); });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (button.getAttribute("aria-busy")) return;
+    button.setAttribute("aria-busy", "true");
+    fill(problem);
+    try {
+      await submit(Object.fromEntries(new FormData(form)));
+      dialog.close();
+    } catch (error) {
+      if (error.status === undefined) console.error(error);
+      blame(error);
+    } finally {
+      button.removeAttribute("aria-busy");
+    }
   });
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
 }
 
 export function toast(text, kind = "") {
   const note = h("div", { class: `toast ${kind}` }, h("span", null, text),
     h("button", { class: "quiet icon", "aria-label": "Dismiss", onclick: () => note.remove() }, "×"));
+  if (kind === "bad") note.dataset.until = "page"; // it is about the page on which it came
   document.getElementById("toasts").append(note);
   setTimeout(() => note.remove(), kind === "bad" ? 12000 : 5000);
 }

@@ -1,5 +1,4 @@
-// An agent's face, drawn. The first four differ in everything, further ones in how the parts are put together.
-import { svg } from "./dom.js";
+// An agent's face, as the paths of a drawing. The first four differ in everything, further ones in how the parts are put together.
 import { me } from "./me.js";
 
 const HEADS = [
@@ -12,8 +11,7 @@ const TOPS = ["M12 6.5V4.3m0-.9v.01", "M12 6c0-1.5.9-2.3 2.4-2.4", "M9 6.5V4.8m6
 const EYES = ["M9.6 11.2v.6m4.8-.6v.6", "M8.8 11.7c.5-.9 1.3-.9 1.8 0m2.8 0c.5-.9 1.3-.9 1.8 0", "M9.6 11v1.1m4.8-1.1v1.1M8.6 9.4l1.4-.3m4 0 1.4.3", "M9.6 11.2v.6m3.8-.2h2"];
 const MOUTHS = ["M10 14.8h4", "M9.8 14.6c1.2 1.2 3.2 1.2 4.4 0", "M10.4 14.5c.4 1.5 2.8 1.5 3.2 0z", "M10 15c1.6.4 3 .1 4-.9"];
 
-export function face(agent) {
+export function facePaths(agent) {
   const place = Math.max(0, Object.keys(me.names).indexOf(agent)), turn = Math.floor(place / 4);
-  const shapes = [HEADS, TOPS, EYES, MOUTHS].map((parts, kind) => parts[(place + kind * turn) % parts.length]);
-  return svg("svg", { viewBox: "0 0 24 24", class: "face" }, shapes.map((d) => svg("path", { d })));
+  return [HEADS, TOPS, EYES, MOUTHS].map((parts, kind) => parts[(place + kind * turn) % parts.length]);
 }

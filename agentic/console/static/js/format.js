@@ -65,9 +65,9 @@ function inZone(options) {
 
 function zoned(options) {
   try {
-    return new Intl.DateTimeFormat("en-GB", { timeZone: me.timezone, ...options });
+    return new Intl.DateTimeFormat("en-US", { timeZone: me.timezone, hourCycle: "h23", ...options });
   } catch {
-    return new Intl.DateTimeFormat("en-GB", options); // a zone that this browser does not know
+    return new Intl.DateTimeFormat("en-US", { hourCycle: "h23", ...options }); // a zone that this browser does not know
   }
 }
 
@@ -81,16 +81,28 @@ export function dayOf(unix) {
   return `${part("year")}-${part("month")}-${part("day")}`;
 }
 
-// "Today", "Yesterday", "Friday, 20 November 2026" of a YYYY-MM-DD.
+// "Today", "Yesterday", "Friday, November 20, 2026" of a YYYY-MM-DD.
 export function dayName(day) {
   const now = Date.now() / 1000;
   if (day === dayOf(now)) return "Today";
   if (day === dayOf(now - 86400)) return "Yesterday";
-  return new Date(`${day}T12:00:00Z`).toLocaleDateString("en-GB", { dateStyle: "full", timeZone: "UTC" });
+  return new Date(`${day}T12:00:00Z`).toLocaleDateString("en-US", { dateStyle: "full", timeZone: "UTC" });
 }
 
-// "20 Nov" of a YYYY-MM-DD.
+// "Nov 20" of a YYYY-MM-DD.
 export const shortDay = (day) =>
-  new Date(`${day}T12:00:00Z`).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+  new Date(`${day}T12:00:00Z`).toLocaleDateString("en-US", { day: "numeric", month: "short", timeZone: "UTC" });
+
+// "14:05" today, else with its day: "tomorrow 03:00", "Friday 03:00", "Dec 4, 03:00".
+export function soon(unix) {
+  const now = Date.now() / 1000, day = dayOf(unix);
+  if (day === dayOf(now)) return clock(unix);
+  if (day === dayOf(now + 86400)) return `tomorrow ${clock(unix)}`;
+  if (unix - now > 6 * 86400) return `${shortDay(day)}, ${clock(unix)}`;
+  return `${inZone({ weekday: "long" }).format(unix * 1000)} ${clock(unix)}`;
+}
 
 export const dayAndClock = (unix) => `${dayName(dayOf(unix))}, ${clock(unix)}`;
+
+// "Today, 14:05" within a sentence: "today, 14:05".
+export const inSentence = (text) => text.replace(/^(Today|Yesterday)/, (day) => day.toLowerCase());

@@ -1,14 +1,17 @@
-// What the live page knows: channels, messages, the situation. One stream for all channels; it outlives a change of
-// channel, and ends soon after the page is left. Nothing of it is stored.
+// What the live page knows: channels, messages, the situation. One stream for all channels; every page keeps it open
+// (main.js), and it ends soon after a sign-out. Nothing of it is stored.
 import { get } from "./api.js";
+import { channelText } from "./dom.js";
 import { me } from "./me.js";
+import { setPaused } from "./pause.js";
 
-const LINGER = 4000; // milliseconds that the stream stays open without a page
-const HIDDEN = 60000; // and in a tab that nobody sees, since a browser opens only six connections to a server
+export const FIRST = "api/live/channels/first"; // messages of the first channel, which a page asks for ahead (ahead.js)
+const LINGER = 4000; // milliseconds that the stream stays open without a listener
+const HIDDEN = 10000; // and in a tab that nobody sees, since a browser opens only six connections to a server
 
 let session = null;
 
-// The session, opened where there is none; `listener(kind, detail)` hears of changes. Returns [session, leave].
+// The session, opened if necessary; `listener(kind, detail)` hears of changes. Returns [session, leave].
 export async function join(listener) {
   session ??= new Session();
   const mine = session;
@@ -42,6 +45,7 @@ class Session {
   mostRounds = 0;
   up = true;
   #source = null;
+  #first = ""; // the newest event when the session began
   #last = "";
   #timer = 0;
   #wait = 1000;
@@ -55,7 +59,7 @@ class Session {
   async load() {
     const answer = await get("api/live/channels");
     this.#take(answer);
-    this.#last = answer.cursor;
+    this.#first = this.#last = answer.cursor;
     this.#connect();
   }
 
@@ -68,13 +72,13 @@ class Session {
     if (session === this) session = null;
   }
 
-  // The messages of a channel, asked for once.
-  async open(id) {
+  // The messages of a channel, asked for once. `isFirst`: they were asked for ahead, at FIRST.
+  async open(id, isFirst = false) {
     const known = this.threads.get(id);
     if (known) return known;
     const thread = { list: [], next: null, reading: null };
     this.threads.set(id, thread);
-    thread.reading = this.#read(id, thread);
+    thread.reading = this.#read(id, thread, null, isFirst);
     try {
       await thread.reading;
     } catch (error) {
@@ -98,14 +102,27 @@ class Session {
     return seen !== undefined && compare(channel.newest, seen) > 0;
   }
 
+  // A channel or room by name, even if it is no longer in the list.
+  nameOf(id) {
+    return channelText({ id, name: this.channels.get(id)?.name, room: this.situation.rooms[id]?.topic });
+  }
+
+  // { channel, until } if the bots are stopped there, or null. A thread is stopped with its channel.
+  stopOf(channel) {
+    const stopped = [channel.id, channel.parent].find((id) => id && this.situation.stops[id]);
+    return stopped ? { channel: stopped, until: this.situation.stops[stopped] } : null;
+  }
+
   markSeen(id) {
     const channel = this.channels.get(id);
     if (channel) this.seen.set(id, channel.newest);
   }
 
-  async #read(id, thread, before = null) {
+  async #read(id, thread, before = null, isFirst = false) {
     try {
-      const page = await get(`api/live/channels/${id}`, { before });
+      let page = isFirst ? await get(FIRST) : null;
+      // What came since would be missing, if the list of channels already has it.
+      if (page?.channel !== id || page.cursor !== this.#first) page = await get(`api/live/channels/${id}`, { before });
       thread.next = page.next;
       for (const message of page.items) put(thread.list, message);
     } finally {
@@ -115,6 +132,7 @@ class Session {
 
   #take(answer) {
     this.channels = new Map(answer.items.map((channel) => [channel.id, channel]));
+    for (const known of me.channels) known.name = this.channels.get(known.id)?.name ?? known.name; // the bots may just have started
     for (const channel of answer.items) if (!this.seen.has(channel.id)) this.seen.set(channel.id, channel.newest);
     this.situation = answer.situation;
     this.person = answer.person;
@@ -149,7 +167,8 @@ class Session {
     on("gone", ({ channel, id }) => this.#onGone(channel, id));
     on("reread", ({ channel }) => this.#reread(channel));
     on("channels", () => this.#again(false));
-    on("situation", (situation) => { this.situation = situation; this.#tell("situation"); });
+    on("situation", (situation) => { this.situation = situation; setPaused(situation.paused); this.#tell("situation"); });
+    on("turns", (newest) => this.#tell("turns", newest));
     on("reset", () => this.#again(true));
   }
 
@@ -209,7 +228,7 @@ async function renew() {
   try {
     Object.assign(me, await get("api/me"));
   } catch {
-    // get() has said so, or the program is away
+    // get() has said so, or the program isn't responding
   }
 }
 

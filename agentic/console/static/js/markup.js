@@ -3,12 +3,13 @@ import { at, coloured, h, when } from "./dom.js";
 import { dateTime } from "./format.js";
 import { me } from "./me.js";
 
-const DEPTH = 6; // of one mark inside of another
+const DEPTH = 6; // of one mark inside another
 const JUMBO = 27; // as many emoji, alone, are shown large
 const EMOJI = /\p{Extended_Pictographic}|\p{Regional_Indicator}{2}/gu;
 const ONLY_EMOJI = /^(?:\p{Extended_Pictographic}|\p{Emoji_Modifier}|\p{Regional_Indicator}|[\u200d\ufe0f\u20e3\s])+$/u;
 const ADDRESS = "https?://[^\\s<>\"|]{1,1500}[^\\s<>\"|.,:;!?')\\]*_~]";
-// The first alternative that matches at a place counts.
+const MESSAGE = /^https:\/\/discord\.com\/channels\/\d+\/(\d+)\/(\d+)$/;
+// The first alternative that matches at a place is used.
 const INLINE = new RegExp([
   "\\\\(?<escaped>[\\\\*_~`|>#\\[\\]()@-])",
   "``(?<ticked>[^\\n]+?)``(?!`)",
@@ -106,8 +107,13 @@ function node(groups, whole, inner) {
   return h(tag, null, inner(groups[kind]));
 }
 
-// Its title says where a link leads that is named otherwise.
-const link = (address, words) => h("a", { href: address, title: address, target: "_blank", rel: "noopener noreferrer nofollow" }, words);
+// Its title has the address of a link with another name. Local mode has no Discord, so a link to a
+// message leads to its place on this page.
+function link(address, words) {
+  const [, channel, message] = (me.local && MESSAGE.exec(address)) || [];
+  if (channel) return h("a", { href: `#/live/${channel}?message=${message}` }, words === address ? "the message" : words);
+  return h("a", { href: address, title: address, target: "_blank", rel: "noopener noreferrer nofollow" }, words);
+}
 
 function spoiler(words) {
   const shown = h("span", { class: "spoiler", role: "button", tabindex: "0", "aria-expanded": "false", "aria-label": "Spoiler, hidden" }, h("span", { "aria-hidden": "true" }, words));
@@ -147,5 +153,5 @@ export function knownNames(people = []) {
   return new Map([...people.map((name) => [name, null]), ...Object.entries(me.names).map(([key, name]) => [name, key])]);
 }
 
-// A server's own emoji is a picture of Discord's, which the page does not load: its name stands for it.
+// A server's own emoji is a picture of Discord's, which the page doesn't load: its name is shown instead.
 export const shownEmoji = (emoji) => (/^<a?:(\w+):\d+>$/.exec(emoji) || [null, null])[1]?.replace(/^|$/g, ":") || emoji;

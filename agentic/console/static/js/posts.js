@@ -1,4 +1,4 @@
-// A post of an agent as the record has it: text as Discord shows it, picture, reactions.
+// A post of an agent as the record has it: text as Discord shows it, picture, reactions. And how posts are saved.
 import { agentName, at, avatar, coloured, h } from "./dom.js";
 import { dateTime } from "./format.js";
 import { formatted, knownNames, shownEmoji } from "./markup.js";
@@ -22,4 +22,11 @@ function reactions(given) {
   if (!given.length) return null;
   return h("div", { class: "reactions" }, given.map(({ emoji, count }) =>
     h("span", { class: "reaction", "aria-label": `${emoji}, ${count}` }, h("span", null, shownEmoji(emoji)), " ", count)));
+}
+
+// Links that save a conversation or room; `path` is its address in the API.
+export function saveAs(path) {
+  const formats = [["html", "Web page"], ["md", "Markdown"], ["json", "JSON"]];
+  return h("p", { class: "row save-as", role: "group", "aria-label": "Save it as" }, h("span", { class: "muted" }, "Save as"),
+    formats.map(([format, name]) => h("a", { href: `${path}/export?format=${format}`, download: "" }, name)));
 }

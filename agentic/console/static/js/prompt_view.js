@@ -1,24 +1,61 @@
 // What a model was sent in one call, part by part, and what it answered, to the letter.
+import { get } from "./api.js";
+import { diffView } from "./diff.js";
 import { agentName, chip, fill, h, toast } from "./dom.js";
-import { count, percent } from "./format.js";
+import { count, dayAndClock, percent } from "./format.js";
 
 const LONG = 1200; // characters of a part, above which it is folded
 
-// `call` is one of GET /api/turns/{agent}/{id}; its `words` are there.
-export function promptView(agent, call) {
+// `call` is one of GET /api/turns/{agent}/{id}; its `words` are there. `turn` is given for the call whose prompt can be
+// compared with that of an earlier turn.
+export function promptView(agent, call, turn = null) {
   const { words } = call;
   const parts = partsOf(agent, words);
-  return h("div", { class: "stack" },
-    h("div", { class: "row apart" }, h("h3", null, "Prompt"), copyButton("Copy the prompt", () => plainText(words))),
+  const whole = h("div", { class: "stack" },
     h("p", { class: "muted" }, cacheLine(call, parts.some(({ marked }) => marked))),
     h("div", { class: "prompt" }, parts.map(partNode)),
-    rounds(words.options.rounds),
+    rounds(words.options.rounds));
+  const body = h("div", { class: "stack" }, whole);
+  return h("div", { class: "stack" },
+    h("div", { class: "row apart" }, h("h3", null, "Prompt"), copyButton("Copy the prompt", () => plainText(words))),
+    turn && views(turn, whole, body), body,
     otherOptions(words.options),
+    words.reasoning && h("details", null, h("summary", null, "Reasoning, never posted"), h("pre", { dir: "auto" }, words.reasoning)),
     h("div", { class: "row apart" }, h("h3", null, "Completion"), copyButton("Copy the completion", () => words.completion)),
     words.stop && words.stop !== "stop" && chip(STOPS[words.stop] || words.stop, "warn"),
     words.completion ? h("pre", { dir: "auto" }, words.completion) : h("p", { class: "muted" }, "The model wrote nothing."),
     toolCalls(words.tool_calls),
     words.decision && h("div", { class: "stack" }, h("h3", null, "Decision"), decision(words.decision)));
+}
+
+// Two buttons: the whole prompt, or what changed in it since an earlier turn of the bot.
+function views(turn, whole, body) {
+  const changes = h("div", { class: "stack" }, h("p", { class: "loading" }, "Comparing…"));
+  const show = (node) => (event) => {
+    for (const button of buttons) button.removeAttribute("aria-current");
+    event.currentTarget.setAttribute("aria-current", "true");
+    fill(body, node);
+    if (node === changes && !changes.dataset.asked) compare(turn, changes);
+  };
+  const buttons = [h("button", { type: "button", "aria-current": "true", onclick: show(whole) }, "Whole prompt"),
+    h("button", { type: "button", onclick: show(changes) }, "What changed")];
+  return h("div", { class: "tabs", role: "group", "aria-label": "What to show of the prompt" }, buttons);
+}
+
+async function compare(turn, place, other = "") {
+  place.dataset.asked = "true";
+  try {
+    const found = await get(`api/turns/${encodeURIComponent(turn.agent)}/${encodeURIComponent(turn.id)}/changes`, { with: other });
+    const choice = h("select", { "aria-label": "Compare with its turn", onchange: (event) => compare(turn, place, event.target.value).then(() => place.querySelector("select")?.focus()) },
+      found.others.map(({ id, at }, n) => h("option", { value: id, selected: id === found.with }, `${n ? "" : "its last one, "}${dayAndClock(at)}`)));
+    const lines = found.lines && (found.lines.length ? diffView(found.lines) : h("p", { class: "muted" }, "Both prompts are the same."));
+    fill(place,
+      h("div", { class: "row" }, "Compared with", choice, "in this channel:",
+        h("b", { class: "diff-count added" }, `+${count(found.added)}`), h("b", { class: "diff-count removed" }, `−${count(found.removed)}`), found.added + found.removed === 1 ? "line" : "lines"),
+      lines || h("p", { class: "muted" }, "The prompts are too long to compare line by line."));
+  } catch (error) {
+    fill(place, h("p", { class: "muted" }, error.message));
+  }
 }
 
 const STOPS = { length: "cut off at the length limit", refusal: "the model declined", other: "ended for another reason" };
@@ -48,7 +85,7 @@ function partsOf(agent, words) {
 
 function partNode(part) {
   const label = h("div", { class: "part-label" }, h("b", null, part.label), part.note && h("small", null, part.note));
-  const text = h("pre", { dir: "auto" }, part.text);
+  const text = h("pre", { dir: "auto" }, part.text.replace(/^\n+/, ""));
   const body = part.text.length > LONG ? folded(text, part.text) : text;
   return [
     h("div", { class: part.marked ? "part marked" : "part" }, label, body),
@@ -68,7 +105,7 @@ function folded(node, text) {
 
 function cacheLine(call, marked) {
   const read = call.cached_tokens;
-  if (read) return `${count(read)} of ${count(call.input_tokens)} input tokens (${percent(read / call.input_tokens)}) came from the provider’s cache, from the beginning on. The marked part may be cached.`;
+  if (read) return `${count(read)} of ${count(call.input_tokens)} input tokens (${percent(read / call.input_tokens)}) came from the provider’s cache. The marked part may be cached.`;
   return marked ? "The marked part may be cached. This call read nothing from a cache." : "No part of this prompt is marked for caching.";
 }
 

@@ -2,6 +2,7 @@
 import { get } from "./api.js";
 import { agentName, channelText, chip, coloured, empty, fill, h, when } from "./dom.js";
 import { money, several } from "./format.js";
+import { me } from "./me.js";
 import { openRoom } from "./room_actions.js";
 
 const LOOK = 4000; // milliseconds between two looks
@@ -10,11 +11,11 @@ export const STATUS = { active: ["running", "good"], paused: ["paused", "warn"],
 export async function render(root, { signal }) {
   const list = h("div", { class: "stack" });
   const show = async () => {
-    const { items } = await get("api/rooms", {}, { signal });
-    fill(list, items.length ? items.map(row) : empty("No rooms yet. In a room, bots and personas discuss a topic in their own thread. Open a room here, or with /room create in Discord."));
+    const { items, why_not: whyNot } = await get("api/rooms", {}, { signal });
+    fill(list, items.length ? items.map(row) : empty(`No rooms yet. In a room, bots and personas discuss a topic in their own thread. Open a room here, or with /room create${me.local ? "" : " in Discord"}.`));
+    return whyNot;
   };
-  const { why_not: whyNot } = await get("api/rooms", {}, { signal });
-  await show();
+  const whyNot = await show();
   fill(root, h("div", { class: "page-head" }, h("h1", null, "Rooms"), h("div", { class: "row" }, h("a", { class: "button", href: "#/arena" }, "Season"), openRoom(whyNot))), list);
   const again = () => show().catch(() => {}); // the next look comes
   const timer = setInterval(again, LOOK);
@@ -24,9 +25,9 @@ export async function render(root, { signal }) {
 
 function row(room) {
   return h("article", { class: "card talk" },
-    h("div", { class: "row apart" }, h("h3", null, h("a", { class: "talk-link", href: `#/room/${room.id}`, dir: "auto" }, room.topic)), h("span", { class: "number" }, money(room.cost_usd))),
-    h("div", { class: "row muted" }, status(room), chip(channelText(room.channel)), h("span", null, turns(room)), when(room.changed_at)),
-    h("div", { class: "row apart" }, h("span", { class: "row" }, room.members.map(member)), room.why && h("span", { class: "muted" }, room.why)));
+    h("div", { class: "row apart" }, h("h3", { class: "clamp" }, h("a", { class: "talk-link", href: `#/room/${room.id}`, dir: "auto" }, room.topic)), h("span", { class: "number" }, money(room.cost_usd))),
+    h("div", { class: "row muted" }, status(room), chip(channelText(room.channel)), h("span", null, turns(room), " · ", when(room.changed_at))),
+    h("div", { class: "row apart" }, h("span", { class: "row" }, room.members.map(member)), room.why && h("small", null, room.why)));
 }
 
 export function status(room) {
@@ -36,5 +37,5 @@ export function status(room) {
 
 export const turns = (room) => `turn ${room.turn} of ${room.turns}${room.skips ? `, ${several(room.skips, "silent turn")}` : ""}`;
 
-// A persona has no page of its own, so its name is no link.
-export const member = ({ key, shown }) => coloured(h("span", { class: "agent" }, shown || agentName(key)), key);
+// A persona has no page of its own, so its name isn't a link.
+export const member = ({ key, shown, side }) => coloured(h("span", { class: "agent" }, shown || agentName(key), side && ` (${side})`), key);

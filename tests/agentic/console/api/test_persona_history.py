@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from agentic.console.api.agents import MAX_LINES, changes_of, memory_entries
+from agentic.console.api.agents import changes_of, memory_entries
+from agentic.console.json_values import MAX_LINES
 from agentic.personas.store import Version
 
 OLD = "# Memory\n\n- The owner's own line.\n"

@@ -1,0 +1,84 @@
+"""Shows a server's state at a glance: whether everything is well, the bots' last turns, costs, and recent failures."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import date, timedelta
+
+from aiohttp import web
+
+from agentic.console.api.agents import read_recorder, read_states
+from agentic.console.api.costs import read_budgets
+from agentic.console.json_values import Json, add_names, conversation_json, exact, today, turn_json
+from agentic.console.parts import ConsoleContext
+from agentic.console.requests import Refused
+from agentic.record.queries.posts import last_conversation
+from agentic.record.queries.statistics import FAILURES, last_turns, outcomes_by_agent, outcomes_since, read_costs
+from agentic.record.queries.turns import TurnFilter, turns_page
+
+BEATS = 90  # turns of each bot
+COST_DAYS = 14
+FAILURE_SECONDS = 86400.0
+MAX_FAILURES = 6  # listed; all are counted
+
+
+def routes(parts: ConsoleContext) -> web.RouteTableDef:
+    table = web.RouteTableDef()
+
+    @table.get("/api/overview")
+    async def show_overview(_: web.Request) -> web.Response:
+        """Show the bots, and the personas that took a turn lately, with their last turns, and today's budgets.
+        `coordinator`: whether one runs, None if unknown. `history` is None if there is none."""
+        names = tuple(parts.names)
+        bots, coordinator, recorder, budgets = await asyncio.gather(
+            read_states(parts, names),
+            parts.state.coordination.presence.coordinates(),
+            read_recorder(parts),
+            read_budgets(parts),
+        )
+        history = await _read_history(parts, names)
+        beats = history.pop("beats") if history is not None else {}
+        shown = [{**bot, "beats": beats.get(bot["agent"], [])} for bot in bots]
+        response = web.json_response(
+            {
+                "bots": [bot for bot in shown if not bot["persona"] or bot["beats"]],
+                "coordinator": coordinator,
+                "recorder": recorder,
+                "history": history,
+                "budgets": budgets,
+            }
+        )
+        response.enable_compression()  # a page asks again and again, and the strips repeat themselves
+        return response
+
+    return table
+
+
+async def _read_history(parts: ConsoleContext, names: tuple[str, ...]) -> Json | None:
+    with suppress(Refused):
+        db, now, last = await parts.store.open(), parts.clock(), date.fromisoformat(today(parts))
+        days = [str(last - timedelta(days=back)) for back in reversed(range(COST_DAYS))]
+        costs = await read_costs(db, days[0], days[-1])
+        spent = {day: sum(each.cost_usd for (its, _), each in costs.days.items() if its == day) for day in days}
+        since = now - FAILURE_SECONDS
+        pages = [await turns_page(db, TurnFilter(outcome=each, since=since), count=MAX_FAILURES) for each in FAILURES]
+        newest = sorted((turn for page in pages for turn in page.items), key=lambda turn: -turn.at)[:MAX_FAILURES]
+        beats, talk = await last_turns(db, names, BEATS), await last_conversation(db)
+        failures, last_talk = [turn_json(parts, turn) for turn in newest], talk and conversation_json(parts, talk)
+        await add_names(parts, [*failures, *([last_talk] if last_talk else [])])
+        return {
+            "beats": {agent: [_with_reason(parts, asdict(turn)) for turn in turns] for agent, turns in beats.items()},
+            "days": [{"day": day, "cost_usd": spent[day]} for day in days],
+            "today": await outcomes_by_agent(db, days[-1], days[-1]),
+            "failed": sum((await outcomes_since(db, since, FAILURES)).values()),
+            "last_talk": last_talk,
+            "failures": failures,
+        }
+    return None
+
+
+def _with_reason(parts: ConsoleContext, beat: Json) -> Json:
+    reason = beat.pop("reason")
+    return {**exact(beat), "reason_text": parts.reasons.get(reason, reason) if reason else None}
