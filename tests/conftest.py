@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import warm_start
+from tests.support.redis_server import end_shared_redis
 from tests.support.time_limit import pytest_timeout_set_timer as pytest_timeout_set_timer
 
 # How long an example takes says something of the machine: a busy one must fail no test.
@@ -40,3 +41,7 @@ def pytest_collection_finish():
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
+
+
+def pytest_sessionfinish():
+    end_shared_redis()

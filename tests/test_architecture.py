@@ -51,9 +51,13 @@ ONLY: dict[str, frozenset[str]] = {
     "agent_coordinator": frozenset(
         {
             "agentic.background_tasks",
+            "agentic.formats",
+            "agentic.pace",
             "agentic.policies",
+            "agentic.questions",
             "agentic.themes",
             "agentic.ids",
+            "agentic.subject",
             "agentic.text",
             "agentic.process",
             "agentic.settings",
@@ -69,6 +73,7 @@ ONLY: dict[str, frozenset[str]] = {
             "agentic.state",
             "agentic.record",
             "agentic.actions",
+            "agentic.formats",
             "agentic.personas",
             "agentic.policies",
             "agentic.themes",

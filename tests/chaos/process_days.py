@@ -115,7 +115,7 @@ async def leader_killed(scene: Outside) -> None:
     with scene.process(STANDBY="true") as first:
         await scene.up(first)
         with scene.process(STANDBY="true") as second:
-            until_then = "this process stands by" if scene.quick else "another coordinator leads"
+            until_then = "this process waits to take over" if scene.quick else "another coordinator leads"
             await until(lambda: second.says(until_then))
             killed: list[float] = []
 

@@ -21,8 +21,8 @@ from tests.support.redis_server import RedisServer, until
 ORDERS = keys.COORDINATOR_FORGOTTEN
 NAMES = sorted(
     [
-        *("agent", "agent-file", "arena", "ask", "bots", "config", "forget", "privacy", "profile"),
-        *("reset", "resume", "room", "stop", "why", "why-not", WHY),
+        *("agent", "agent-file", "arena", "ask", "bots", "config", "debate", "forget", "privacy"),
+        *("profile", "reset", "resume", "room", "stop", "why", "why-not", WHY),
     ]
 )
 
@@ -228,6 +228,7 @@ async def test_why_by_link_and_by_the_messages_menu_and_forgetting(tmp_path):
         link = f"https://discord.com/channels/{f.world.guild.id}/{answer['channel_id']}/{answer['id']}"
         why = f"**Claude** answered <@{bob}>."
         assert (await use(f, "why", message=link)).startswith(why)
+        assert "isn't a message link or ID" in await use(f, "why", message="9" * 20)
         assert (await told(f, await f.discord.interact_on("Bob", "debate", "chatgpt", WHY, answer))).startswith(why)
         forgetting = await f.discord.interact("Bob", "debate", "chatgpt", "forget me", {})
         await f.discord.wait_for(lambda: len(forgetting.answers) == 2)

@@ -121,7 +121,7 @@ async def test_a_wrong_pin_is_told_once_and_silences_nobody(tmp_path):
             )
             told = [m for m in f.discord.messages("debate") if m["content"].startswith(". I can't use these lines")]
             assert [m["message_reference"]["message_id"] for m in told] == [pin["id"]]
-            assert "max_image: there is no such option; did you mean max_images?" in told[0]["content"]
+            assert "max_image: unknown option; did you mean max_images?" in told[0]["content"]
             assert "can't use these" not in shown(await ask(f))
 
 
@@ -383,6 +383,18 @@ async def test_only_peoples_reactions_hide_now_and_after_a_restart(tmp_path):
             assert await hidden() == ["both", "people"]
             await f.discord.react("Alice", "debate", said["both"]["id"], "🙃", given=False)
             assert await hidden() == ["people"]
+
+
+@pytest.mark.promise(617)
+@pytest.mark.promise(23)
+async def test_a_super_reaction_hides_now_and_after_a_restart(tmp_path):
+    async with flow(tmp_path) as f:
+        said = await f.discord.say("Bob", "debate", "a secret")
+        async with f.running(agents=("claude",)):  # heard by the gateway
+            await f.discord.react("Alice", "debate", said["id"], "🙃", burst=True)
+            assert "a secret" not in shown(await ask(f))
+        async with f.running(agents=("claude",)):  # read by REST
+            assert "a secret" not in shown(await ask(f))
 
 
 async def test_after_a_restart_the_window_begins_where_it_did(tmp_path):

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import socket
 from itertools import pairwise
 
 import pytest
@@ -141,7 +143,8 @@ async def test_a_bot_that_already_runs_is_named_and_not_run_twice(tmp_path, capl
             f.running(agents=("claude", "grok"), coordinator=False) as second,
         ):
             assert set(second.bots) == {"grok"}
-            assert "claude already runs on this Redis" in caplog.text, "said before the wait"
+            told = f"claude already runs on this Redis (process {os.getpid()} on {socket.gethostname()}); waiting"
+            assert told in caplog.text, "said before the wait"
             assert "claude: not started here" in caplog.text
 
 

@@ -117,14 +117,14 @@ async def test_a_reaction_of_the_model_is_given_to_the_question(tmp_path: Path, 
 async def test_a_question_that_is_edited_meanwhile_is_answered_as_it_reads_now(tmp_path: Path, service: str) -> None:
     async with on(service, tmp_path) as s, s.running() as runtime:
         s.models.answer = held = Held("Blue.", "Red.")
-        asked = await s.ask("what colour is the sky?")
+        asked = await s.ask("what color is the sky?")
         await held.thinking.wait()
-        await s.edit(asked, "@Claude what colour is Mars?")
+        await s.edit(asked, "@Claude what color is Mars?")
         read = runtime.services.chats.transcripts.of(s.channel_id())
         await s.wait(lambda: any("Mars" in entry.text for entry in read.entries()))
         held.go_on.set()
         assert await s.answered() == ["Red."]
-        assert "what colour is Mars?" in s.models.requests[-1].tail
+        assert "what color is Mars?" in s.models.requests[-1].tail
 
 
 @everywhere

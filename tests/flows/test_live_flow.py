@@ -62,6 +62,6 @@ async def test_a_page_in_the_browser_shows_a_conversation_and_takes_part_in_it(t
             assert (await file.read(), file.content_type) == (SMALL_PNG, "image/png")
             assert (await session.get(f"/api/files/{picture['id']}/{answer['id']}")).status == 404
             turn = await (await session.get(f"/api/live/why/{answer['id']}")).json()
-            assert turn == {"agent": "claude", "id": f"m{first['id']}"}
+            assert (turn["agent"], turn["id"], turn["trigger"]) == ("claude", f"m{first['id']}", "mention")
             listed = await (await session.get(here)).json()
             assert [one["id"] for one in listed["items"]] == [first["id"], answer["id"], picture["id"]]

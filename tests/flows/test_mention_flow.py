@@ -1,6 +1,7 @@
 """People speak to the bots."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -52,6 +53,22 @@ async def test_a_picture_is_shown_to_the_model_and_an_answer_that_cannot_be_read
         assert f.said("debate", "claude") == ["sorry, here"]
         assert [request.pictures for request in f.models.requests] == [1, 1]
         assert len(f.discord.typing_events) == 1
+
+
+@pytest.mark.promise(619)
+async def test_a_picture_whose_address_has_expired_is_shown_after_one_request_for_a_new_one(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        claude = f.user_id("claude")
+        f.discord.world.addresses_expire = time.time() - 1
+        picture = await f.discord.say("Alice", "debate", "look", attachments=[("cat.png", SMALL_PNG, "image/png")])
+        f.discord.world.addresses_expire = time.time() + 3600
+        for question in ("what is that?", "and its color?"):
+            answered = len(f.said("debate", "claude"))
+            await f.discord.say("Alice", "debate", f"<@{claude}> {question}")
+            await f.discord.wait_for(lambda answered=answered: len(f.said("debate", "claude")) > answered)
+        assert [request.pictures for request in f.models.requests] == [1, 1]
+        path = f"/messages/{picture['id']}"
+        assert len([one for one in f.discord.requests if one.method == "GET" and one.path.endswith(path)]) == 1
 
 
 @pytest.mark.promise(53)

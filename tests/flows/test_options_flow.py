@@ -91,7 +91,7 @@ async def test_two_posts_of_one_bot_are_one_message(tmp_path):
 @pytest.mark.parametrize("pinned", [True, False])
 async def test_a_pinned_config_reaches_the_request_and_one_that_is_not_pinned_does_not(tmp_path, pinned):
     async with flow(tmp_path) as f, f.running(agents=("claude", "gemini")):
-        text = ".config\n---\nmax_output_tokens: 321\ntemperature: 0.3\ncache_ttl: 1h\ntools: []"
+        text = ".config\n---\nmax_output_tokens: 321\ntemperature: 0.3\nthinking: high\ncache_ttl: 1h\ntools: []"
         pin = await f.discord.say("Alice", "debate", text)
         if pinned:
             await f.discord.pin("Alice", "debate", pin)
@@ -99,8 +99,10 @@ async def test_a_pinned_config_reaches_the_request_and_one_that_is_not_pinned_do
         assert (request.raw["max_tokens"] == 321) is pinned
         assert (request.tools == ()) is pinned
         assert ('"ttl": "1h"' in json.dumps(request.raw)) is pinned
+        assert (request.raw.get("output_config", {}).get("effort") == "high") is pinned
         other = await ask(f, bot="gemini")
         assert (other.raw["generationConfig"].get("temperature") == 0.3) is pinned
+        assert (other.raw["generationConfig"]["thinkingConfig"]["thinkingLevel"] == "HIGH") is pinned
 
 
 async def test_a_threads_config_is_its_parents_and_then_its_own(tmp_path):
@@ -120,8 +122,8 @@ async def test_a_threads_config_is_its_parents_and_then_its_own(tmp_path):
 
 async def test_pictures_are_shown_as_many_and_as_large_as_wanted(tmp_path):
     async with flow(tmp_path, **config(tmp_path, shared="max_images: 2\n")) as f, f.running(agents=("claude",)):
-        for number, colour in enumerate(("red", "green", "blue")):
-            await f.discord.say("Bob", "debate", f"picture {number}", attachments=[picture(f"{number}.png", colour)])
+        for number, color in enumerate(("red", "green", "blue")):
+            await f.discord.say("Bob", "debate", f"picture {number}", attachments=[picture(f"{number}.png", color)])
         request = await ask(f)
         found = [Image.open(io.BytesIO(data)).convert("RGB") for data in pictures_in(request)]
         assert [image.getpixel((1, 1)).index(max(image.getpixel((1, 1)))) for image in found] == [1, 2]

@@ -144,4 +144,22 @@ async def test_a_bot_speaks_as_another_persona_without_moving_folders(tmp_path):
             assert "Ann keeps bees" in (personas / "penny" / "memory.md").read_text()
             assert not (personas / "claude").exists()
         claude = load_settings({**folders, "BOT_TOKEN_CLAUDE": "a-token"}, None, fronts=read_fronts).agents["claude"]
-        assert (claude.display_name, claude.front.unasked) == ("Penny", "everyone")
+        assert (claude.display_name, claude.front.unprompted) == ("Penny", "everyone")
+
+
+async def test_a_persona_posts_with_the_picture_in_its_folder(tmp_path):
+    personas = tmp_path / "who"
+    for name in ("historian", "engineer"):
+        shutil.copytree(ROOT / "personas" / name, personas / name)
+    async with flow(tmp_path, PERSONAS_DIR=str(personas)) as f:
+        pictures_in = f.settings.with_(owner_channel_id=f.channel("casual"))
+        async with f.running(settings=pictures_in, agents=("chatgpt",), personas=True):
+            await f.discord.wait_for(lambda: len(f.discord.messages("casual")) == 2)
+            pictures = [message["attachments"][0]["url"] for message in f.discord.messages("casual")]
+            members = {"topic": "Is tea better?", "personas": "Historian, Engineer", "turns": 2}
+            await f.discord.wait_for(lambda: any(app.commands for app in f.world.apps.values()))
+            used = await f.discord.interact("Alice", "debate", "chatgpt", "room create", members)
+            await f.discord.wait_for(lambda: used.answers)
+            posts = lambda: [m for c in f.world.channels() for m in c.messages.values() if m.webhook_id]  # noqa: E731
+            await f.discord.wait_for(lambda: len(posts()) == 2)
+            assert sorted(message.author.avatar for message in posts()) == sorted(pictures)

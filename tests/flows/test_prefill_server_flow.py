@@ -61,10 +61,12 @@ async def test_the_transcript_is_begun_names_are_stops_and_ones_own_words_are_go
         assert "\n\nClaude: Tea is soup. and a meal.\n\nAlice: @Claude again\n\n" in begun(server.requests[2])
 
 
-async def test_a_base_model_gets_a_sentence_an_example_and_plain_lines(tmp_path):
+async def test_a_base_model_gets_an_example_and_plain_lines_as_one_text(tmp_path):
     persona = tmp_path / "personas" / "claude"
     persona.mkdir(parents=True)
-    (persona / "soul.md").write_text('## How you talk\n\nDry. Should I quit? "Which morning did it stop\nbeing yours?"')
+    (persona / "soul.md").write_text(
+        '## How you talk\n\nDry.\nShould I quit? "Which morning did it stop\nbeing yours?"'
+    )
     answer = [lambda request: ChatAnswer(text=" Tea is soup.\n\nBob: no!\n\nClaude: it is")]
     given = {"PERSONAS_DIR": str(tmp_path / "personas")}
     async with on_server(tmp_path, answer, way="completions", **given) as (f, server):
@@ -73,26 +75,17 @@ async def test_a_base_model_gets_a_sentence_an_example_and_plain_lines(tmp_path)
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         assert f.said("debate", "claude") == ["Tea is soup."]
     (request,) = server.requests
-    question, answer, frame, *paragraphs = request.body["prompt"].split("\n\n")
-    assert question == "Guest: Should I quit?"
-    assert answer == "Claude: Which morning did it stop being yours?"
+    frame, topic, *paragraphs = request.body["prompt"].split("\n\n")
     assert "Claude" in frame
-    assert paragraphs == [
+    assert topic.startswith("Topic: ")
+    assert paragraphs[-4:] == [
+        "You are Claude.\nDry.",
         "Bob: Is tea soup? Alice: surely",
         "Alice: @Claude what now?",
         "Claude:",
     ]
-    assert request.body["stop"][:2] == ["\n\n", "\nAlice:"]
+    assert request.body["stop"][:3] == ["\n\n", "\nTopic:", "\nAlice:"]
     assert request.body["max_tokens"] == 160
-
-
-async def test_a_base_model_whose_answer_was_cut_off_says_whole_sentences(tmp_path):
-    words = "Tea has no salt, and soup without salt is water. " * 5
-    answer = [lambda request: ChatAnswer(text=f" {words}And then it", finish="length")]
-    async with on_server(tmp_path, answer, way="completions") as (f, _):
-        await ask(f)
-        await f.discord.wait_for(lambda: f.said("debate", "claude"))
-        assert f.said("debate", "claude") == [words.strip()]
 
 
 async def test_m_context_shows_the_transcript_that_is_sent(tmp_path):

@@ -6,9 +6,11 @@ import pytest
 
 from agentic.local.discord.dialogs import EPHEMERAL
 from agentic.local.discord.world import PUBLIC_THREAD
+from agentic.wire import keys
 from tests.flows.test_commands_flow import ready, told
 from tests.support.discord.faults import RestFault
 from tests.support.flow import flow
+from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer
 
 TOPIC = "Is P equal to NP?"
@@ -101,3 +103,65 @@ async def test_a_room_whose_thread_was_archived_while_the_program_was_down_goes_
                 await f.discord.wait_for(closed)
                 room = await runtime.services.state.coordination.rooms.read(thread.id)
                 assert (room.turn_number, room.why) == (3, "turn_limit")
+
+
+ROOM_ROWS = {"conversations.channel_id", "rooms.thread_id", "room_messages.thread_id", "room_conclusions.thread_id"}
+
+
+def rows_about(folder, channel_id):
+    """The history's tables, with the column, that have rows about a channel."""
+    columns = recorded(
+        folder,
+        "SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c"
+        " WHERE t.type = 'table' AND c.name IN ('thread_id', 'channel_id')",
+    )
+    found = {
+        f"{table}.{key}": recorded(folder, f"SELECT 1 FROM {table} WHERE {key} = {channel_id}")  # noqa: S608
+        for table, key in columns
+    }
+    return {name for name, rows in found.items() if rows}
+
+
+async def room_keys_left(rooms, thread_id):
+    """The keys about a room, of the coordinator and of agents."""
+    kept = {keys.instructed(thread_id), *(keys.cooldown(agent, thread_id) for agent in ("chatgpt", "claude"))}
+    return {key async for page in rooms._link.scan(f"*:{thread_id}*") for key in page} - kept
+
+
+async def test_a_thread_becomes_a_room_that_is_deleted_with_its_record(tmp_path, two_bots):
+    async with flow(tmp_path) as f, f.running(**two_bots) as runtime:
+        await ready(f)
+        rooms = runtime.services.state.coordination.rooms
+        thread = await f.discord.create_thread("Bob", "debate", "Tea")
+        thread_id = int(thread["id"])
+
+        async def use(command, who="Alice", channel=thread_id, **values):
+            return await f.discord.interact(who, channel, "chatgpt", command, values)
+
+        members = {"personas": "ChatGPT, Claude", "turns": 2}
+        assert "Use this command in a thread" in await told(f, await use("room here", channel="debate", topic=TOPIC))
+        assert (await told(f, await use("room here", topic=TOPIC, **members))).startswith("The room is open: <#")
+        await f.discord.wait_for(lambda: any("is closed" in m["content"] for m in f.discord.messages(thread_id)))
+        texts = [m["content"] for m in f.discord.messages(thread_id)]
+        assert any(text.startswith(f"**{TOPIC}**: ChatGPT and Claude") for text in texts)
+        assert f.said("debate") == ["Tea"], "Discord's message about the thread"
+        await f.discord.wait_for(lambda: f.world.channel(thread_id).archived)  # py-cord forgets such threads
+        assert "is a room already" in await told(f, await use("room here", channel=thread_id, topic=TOPIC, **members))
+        asked = await use("room delete")
+        await f.discord.wait_for(lambda: asked.menu)
+        assert await told(f, await f.discord.choose(asked, "no")) == "I kept the room."
+        assert await rooms.read(thread_id) is not None
+        await f.discord.wait_for(lambda: not ROOM_ROWS - rows_about(tmp_path, thread_id))
+        assert recorded(tmp_path, "SELECT id FROM contests") == [(f"room-{thread_id}",)]
+        windows = {keys.window(agent, thread_id, "room") for agent in ("chatgpt", "claude")}
+        assert await room_keys_left(rooms, thread_id) == {keys.room(thread_id), keys.room_marks(thread_id)} | windows
+        asked = await use("room delete")
+        await f.discord.wait_for(lambda: asked.menu)
+        assert (await told(f, await f.discord.choose(asked, "yes"))).startswith(f"I deleted the room “{TOPIC}”")
+        assert await rooms.list(limit=None) == []
+        await f.discord.wait_for(lambda: not ROOM_ROWS & rows_about(tmp_path, thread_id))
+        assert "turns.channel_id" in rows_about(tmp_path, thread_id), "what it cost is still counted"
+        assert recorded(tmp_path, "SELECT id FROM contests") == []
+        assert await room_keys_left(rooms, thread_id) == set()
+        assert "open" in await told(f, await use("room here", topic=TOPIC, **members)), "the thread can be a room again"
+        assert await told(f, await use("room list")) == "This server has no rooms yet. Use /room create to open one."

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from agentic.local.discord import world as permissions
+from agentic.local.discord.channels import add_channel
 from agentic.local.discord.world import Overwrite
 from agentic.process.root import ROOT
 from agentic.runtime.runtime import running, serve
@@ -87,7 +88,7 @@ def test_a_token_without_a_key_is_named_and_without_any_bot_the_program_ends(tmp
 @pytest.mark.parametrize(
     ("environment", "code", "told"),
     [
-        ({"REDIS_URL": "redis://:s3cret@127.0.0.1:1"}, 1, "redis://127.0.0.1:1"),
+        ({"REDIS_URL": "redis://:s3cret@127.0.0.1:1"}, 1, "without Redis at redis://127.0.0.1:1: connection refused."),
         ({"REDIS_URL": "redis://:s3cret@127.0.0.1:1?s3cret=1"}, 2, "REDIS_URL: "),
         ({"DATA_DIR": "file"}, 2, "DATA_DIR: "),
         ({"TIMEZONE": "\udcff"}, 2, "TIMEZONE: "),
@@ -100,7 +101,27 @@ def test_what_a_start_fails_at_is_told_without_a_traceback(tmp_path, environment
     assert ended.returncode == code, ended.stderr
     assert told in ended.stderr
     assert "Traceback" not in ended.stderr
+    assert "another process" not in ended.stderr
     assert "s3cret" not in ended.stderr
+
+
+def test_a_mistake_in_a_personas_settings_is_a_warning_like_those_of_env(tmp_path):
+    (tmp_path / "personas" / "claude").mkdir(parents=True)
+    (tmp_path / "personas" / "claude" / "identity.md").write_text("---\ntalkative: 1\n---\n")
+    ended = run(tmp_path, TIMEZONE="UTC")  # without a token
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("Warning: claude: identity.md:2: 'talkative' is unknown")
+
+
+@pytest.mark.promise(621)
+def test_a_start_on_a_full_disk_says_so_and_may_be_tried_again(tmp_path):
+    full = "import tempfile\ntempfile.TemporaryFile = lambda **_: open('/dev/full', 'wb', 0)\n"
+    live = {"BOT_TOKEN_CLAUDE": "s3cret", "ANTHROPIC_API_KEY": "s3cret", "CHANNEL_THEME_MAP": "1"}
+    ended = run(tmp_path, before=full, **live)
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (
+        1,  # not 2: a restart helps once there is space
+        "Stopped: no space left for data. Free some space and start again.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -249,7 +270,7 @@ async def test_local_mode_tells_the_warnings_of_its_start_and_a_model_server_bel
         assert server.requests == []
     header, _, below = process.stdout.partition("╰")
     assert "max_mesages" not in header
-    assert below.count("max_mesages: there is no such option; did you mean max_messages?") == 1
+    assert below.count("max_mesages: unknown option; did you mean max_messages?") == 1
     assert below.count("Ollama runs on this machine (llama3.3). To let all four bots speak by it, at no cost:") == 1
 
 
@@ -376,10 +397,13 @@ async def test_a_channel_that_is_not_there_or_not_permitted_is_named_once_for_it
         casual, debate = f.channel("casual"), f.channel("debate")
         grok = f.user_id("grok")
         f.world.channel("debate").overwrites[grok] = Overwrite(grok, 1, deny=permissions.SEND_MESSAGES)
-        settings = f.settings.with_(channel_ids=(casual, debate, 4242))
+        hidden = add_channel(f.world, f.world.guild, "hidden")
+        hidden.overwrites[grok] = Overwrite(grok, 1, deny=permissions.VIEW_CHANNEL)
+        settings = f.settings.with_(channel_ids=(casual, debate, hidden.id, 4242))
         async with f.running(settings=settings, agents=("claude", "grok")):
             await until(lambda: caplog.text.count("can't see channel 4242") == 2)
-            assert caplog.text.count(f"grok may not write in channel {debate}: it lacks Send Messages") == 1
+            assert caplog.text.count(f"grok may not write in #debate ({debate}): it lacks Send Messages") == 1
+            assert caplog.text.count(f"grok may not write in #hidden ({hidden.id}): it lacks View Channels") == 1
             assert "claude may not write" not in caplog.text
             await f.discord.say("Alice", "debate", f"<@{grok}> <@{f.user_id('claude')}> hello")
             await f.discord.wait_for(lambda: f.said("debate", "claude"))

@@ -34,13 +34,16 @@ class Keyboard:
 
     @property
     def screen(self):
-        """Everything that was shown, without colours and movements."""
+        """Everything that was shown, without colors and movements."""
         while select.select([self._here], [], [], 0)[0]:
             self._shown += os.read(self._here, 65_536)
         return ESCAPES.sub("", self._shown.decode(errors="replace"))
 
     def sees(self, words):
-        wait_for(lambda: words in self.screen)
+        try:
+            wait_for(lambda: words in self.screen)
+        except AssertionError as error:
+            raise AssertionError(f"{words!r} {error}:\n{self.screen[-2000:]}") from None
 
 
 @pytest.mark.promise(122)
@@ -60,7 +63,7 @@ def test_a_person_completes_replies_pins_and_stops_in_a_terminal(tmp_path):
             keyboard.type("/pin\r")
             keyboard.sees("Sam pinned message")
             keyboard.type("@grok hello\r")
-            keyboard.sees("nonsense: there is no such option")
+            keyboard.sees("nonsense: unknown option")
             keyboard.type("/reply 1 why?\r")
             keyboard.sees("↱ to message 1")
             keyboard.type("/react 1 stop\r")

@@ -59,6 +59,7 @@ async def test_a_room_is_created_by_its_menu_and_by_names_steered_and_exported(t
             ("/room stop", "#room-1 is paused"),
             ("/room resume turns: 4", "#room-1 has resumed"),
             ("#debate", "you are in #debate"),
+            ("#room-1 /room status", "Status: running, turn"),
             ("/room stop is P equal", "#room-1 is paused"),
             ("/room create topic: Tea? personas: claude, chatgpt turns: 2", "The room is open: #room-2"),
         )
@@ -87,7 +88,7 @@ async def test_a_persona_is_created_in_the_terminal_and_a_form_without_a_topic_o
             ("/agent show clio", "You doubt every date."),
             ("/room create", "New room (/cancel to leave)"),
             ("Who was first?", "Who takes part"),
-            ("Clio, Claude", "How many turns"),
+            ("Clio, Claude", "Settings"),
             ("", "Rules"),
             ("", "First question"),
             ("", "The room is open: #room-1"),

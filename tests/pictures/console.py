@@ -15,12 +15,13 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from PIL import Image
 from playwright.async_api import Browser, Page, async_playwright
 
-from agent_config import AGENTS, load_settings
+from agent_config import AGENTS, AgentSettings, load_settings
 from agent_coordinator.coordinator import Coordinator
 from agentic.console.app import free_port
 from agentic.local.discord.channels import small_world
@@ -29,6 +30,7 @@ from agentic.local.discord.world import World
 from agentic.local.person import BrowserPerson
 from agentic.local.voices.scenes import Heard
 from agentic.local.voices.voice import ScriptedVoice
+from agentic.process.root import ROOT
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
 from agentic.runtime.services import ModelMakers, ProcessConfig
@@ -41,10 +43,12 @@ QUESTION = "which is better, four long days or five short ones?"
 TURNS, DAYS = 2_000, 30
 DESKTOP, PHONE = (1280, 800), (390, 844)
 TALL = (1280, 1400)
-FILM = (960, 640)
+FILM = (1320, 800)  # wide enough for the third column
+FILM_SHOWN = (990, 600)
 FRAME_MS = 250
 SETTINGS = {
-    "COORDINATOR_SCHEDULE_MAX": "0",
+    "COORDINATOR_SCHEDULE_MIN": "6",
+    "COORDINATOR_SCHEDULE_MAX": "6",
     "COORDINATOR_REACTIVE_PROBABILITY": "0",
     "COORDINATOR_TURN_DELAY_MIN": "0.5",
     "COORDINATOR_TURN_DELAY_MAX": "0.8",
@@ -64,7 +68,9 @@ def new_world() -> World:
 
 
 def setup_for(world: World, discord: DiscordStandIn, folder: Path) -> ProcessConfig:
+    shutil.copytree(ROOT / "personas", folder / "personas", dirs_exist_ok=True)  # the console can edit them
     environ = {
+        "PERSONAS_DIR": str(folder / "personas"),
         **{spec.token_setting: world.app(name).token for name, spec in AGENTS.items()},
         "CHANNEL_THEME_MAP": ",".join(f"{channel_id}:{theme}" for channel_id, theme in records.CHANNELS.items()),
         "DATA_DIR": str(folder),
@@ -75,26 +81,27 @@ def setup_for(world: World, discord: DiscordStandIn, folder: Path) -> ProcessCon
     words = {**{AGENTS[name].display_name: user_id for name, user_id in ids.items()}, **ids}
     shown = [spec.display_name for spec in AGENTS.values()]
     heard = Heard()
-    voices = {
-        name: ScriptedVoice(name, rng=random.Random(), delay=lambda: random.uniform(1.2, 2.2), heard=heard)
-        for name in AGENTS
-    }
+
+    def voice(agent: AgentSettings) -> ScriptedVoice:
+        return ScriptedVoice(agent.name, rng=random.Random(), delay=lambda: random.uniform(1.2, 2.2), heard=heard)
+
     return ProcessConfig(
         settings=load_settings(environ, env_file=None),
         agents=tuple(AGENTS),
-        models=ModelMakers(make=lambda agent: voices[agent.name]),
+        models=ModelMakers(make=voice, lacks=lambda _: None),
         use_default_redis=False,
         people=BrowserPerson(discord, PERSON, shown, words, {}),
     )
 
 
 @asynccontextmanager
-async def program(folder: Path) -> AsyncIterator[Runtime]:
-    """The program, with a record of some weeks, and a conversation that has just begun."""
+async def program(folder: Path, *, is_local: bool = True) -> AsyncIterator[Runtime]:
+    """The program, with a record of some weeks; `is_local`: a person can write in the console."""
     world = new_world()
     async with DiscordStandIn(world) as discord:
         with routed_to(discord):
             setup = setup_for(world, discord, folder)
+            setup = setup if is_local else replace(setup, people=None)
             records.fill(setup.settings.record_file, TURNS, days=DAYS, now=time.time())
             async with running(setup) as runtime:
                 await runtime.wait_online()
@@ -112,7 +119,7 @@ class Film:
         while True:
             began = time.monotonic()
             picture = await self._page.screenshot(animations="disabled", caret="initial")
-            self._frames.append(Image.open(io.BytesIO(picture)).convert("RGB"))
+            self._frames.append(Image.open(io.BytesIO(picture)).convert("RGB").resize(FILM_SHOWN))
             await asyncio.sleep(max(0.0, FRAME_MS / 1000 - (time.monotonic() - began)))
 
     def save(self, path: Path) -> None:
@@ -144,10 +151,14 @@ async def walk(page: Page) -> None:
     answer = asked.locator("xpath=following-sibling::article[starts-with(@aria-label, 'Gemini')]").first
     await answer.wait_for()
     await asyncio.sleep(2.5)
-    await answer.get_by_role("link", name="why").first.click()
-    await page.locator(".turn-page .prompt").wait_for()
+    await answer.get_by_role("button", name="why?").first.click()
+    await page.get_by_role("link", name="Open the turn").wait_for()
     await asyncio.sleep(2.5)
-    await page.get_by_role("heading", name="Prompt").evaluate("heading => scrollTo(0, heading.offsetTop - 80)")
+    await page.get_by_role("link", name="Open the turn").click()
+    heading = page.get_by_role("heading", name="Prompt", exact=True).first
+    await heading.wait_for()
+    await asyncio.sleep(2.5)
+    await heading.evaluate("heading => scrollTo(0, heading.offsetTop - 80)")
     await asyncio.sleep(1.5)
 
 
@@ -209,7 +220,8 @@ async def make() -> None:
             await film(browser, live)
             await still(browser, await turn_of(browser, runtime.console), "turn", size=TALL)
             await still(browser, live, "phone", size=PHONE)
-            await still(browser, f"{runtime.console}/#/cost", "cost", scheme="dark")
+            for name in ("overview", "cost", "schedule"):
+                await still(browser, f"{runtime.console}/#/{name}", name, scheme="dark" if name == "cost" else "light")
             await browser.close()
             talk.cancel()
             await asyncio.gather(talk, return_exceptions=True)

@@ -13,11 +13,9 @@ import random
 import re
 import sys
 import tempfile
-import textwrap
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 from rich.console import Console
 
@@ -32,6 +30,7 @@ from agentic.local.voices.voice import ScriptedVoice
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
 from agentic.runtime.services import ModelMakers, ProcessConfig
+from tests.pictures.channel import Drawn, draw
 
 DOCS = Path(__file__).parents[2] / "docs"
 COLUMNS = 88
@@ -73,7 +72,7 @@ def terminal_on(server: DiscordStandIn, runtime: Runtime, console: Console) -> T
     world = server.world
     ids = {name: world.app(name).user.id for name in AGENTS}
     person, channel = world.user(PERSON), world.channel(CHANNEL)
-    users = {ids[name]: (spec.display_name, f"#{spec.colour:06x}") for name, spec in AGENTS.items()}
+    users = {ids[name]: (spec.display_name, f"#{spec.color:06x}") for name, spec in AGENTS.items()}
     assert runtime.coordinator is not None
     return Terminal(
         Screen(console=console, header=Header(dict.fromkeys(spec.display_name for spec in AGENTS.values()))),
@@ -125,39 +124,17 @@ async def make() -> tuple[Console, list[dict[str, Any]]]:
 
 
 def channel_svg(messages: list[dict[str, Any]]) -> str:
-    """Draw the messages as a channel in a chat program: pictures, names, texts."""
     names = {
         author["id"]: author.get("global_name") or author["username"] for author in (m["author"] for m in messages)
     }
-    colors = {spec.display_name: f"#{spec.colour:06x}" for spec in AGENTS.values()} | {PERSON: "#f0b232"}
-    parts = []
-    top = 66
+    colors = {spec.display_name: f"#{spec.color:06x}" for spec in AGENTS.values()}
+    drawn = []
     for number, message in enumerate(messages):
         name = names[message["author"]["id"]]
         text = re.sub(r"<@!?(\d+)>", lambda found: f"@{names[found[1]]}", message["content"]).partition("\n-# ")[0]
-        lines = [line for part in text.splitlines() for line in textwrap.wrap(part, 88)]
-        app = "" if name == PERSON else '<tspan dx="8" class="app">APP</tspan>'
-        parts.append(
-            f'<circle cx="36" cy="{top + 18}" r="19" fill="{colors[name]}"/>'
-            f'<text x="36" y="{top + 24}" class="letter">{name[0]}</text>'
-            f'<text x="72" y="{top + 11}"><tspan class="name" fill="{colors[name]}">{name}</tspan>{app}'
-            f'<tspan dx="8" class="small">8:{40 + number} PM</tspan></text>'
-        )
-        for index, line in enumerate(lines):
-            marked = re.sub(r"@(\w+)", r'<tspan fill="#c9cdfb">@\1</tspan>', escape(line))
-            parts.append(f'<text x="72" y="{top + 33 + 21 * index}" class="text">{marked}</text>')
-        top += 38 + 21 * len(lines)
-    style = (
-        "text{font-family:'gg sans','Noto Sans','Helvetica Neue',Helvetica,Arial,sans-serif;font-size:15px}"
-        ".name{font-weight:600}.small{fill:#949ba4;font-size:12px}.app{fill:#a5adff;font-size:10px;font-weight:700}"
-        ".text{fill:#dbdee1}.letter{fill:#fff;font-weight:700;font-size:17px;text-anchor:middle}"
-        ".head{fill:#f2f3f5;font-weight:700;font-size:16px}"
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 780 {top + 6}"><style>{style}</style>'
-        f'<rect width="780" height="{top + 6}" rx="8" fill="#313338"/><path d="M0 48H780" stroke="#26282c"/>'
-        f'<text x="20" y="30" class="head"># {CHANNEL}</text>{"".join(parts)}</svg>\n'
-    )
+        color, time = colors.get(name, "#f0b232"), f"8:{40 + number} PM"
+        drawn.append(Drawn(name=name, text=text, color=color, is_app=name in colors, time=time))
+    return draw(f"# {CHANNEL}", drawn)
 
 
 def is_good(text: str) -> bool:

@@ -73,7 +73,7 @@ class Processes:
     def __init__(self) -> None:
         self.link, self.now = BlockingLink(), 1_800_000_000.0
         self.redis = self.link.client
-        self.budgets = Budgets(self.link, lambda: self.now, CAPS)
+        self.budgets = Budgets(self.link, CAPS)
         self.models = {day: Model() for day in DAYS}
         self.copied = (deepcopy(self.models), dict[str, dict[str, str]]())
         script = self.redis.register_script

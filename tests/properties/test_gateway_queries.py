@@ -60,10 +60,11 @@ def test_a_query_has_prompt_tools_mode_and_system_prompt(sdk, prompt, system, to
     """Deviation: the configured tools are the SDK's `tools`; in its `allowed_tools`, which allows a tool for the whole
     machine, those for files stand as rules for the workspace."""
     double = FakeSdk()
-    asyncio.run(model_of(double, config(tools, mode)).complete(Prompt(text=prompt, system=system)))
+    question = Prompt(text=prompt, system=system)
+    asyncio.run(model_of(double, config(tools, mode)).complete(question))
     ((asked, given),) = double.asked
     assert asked == prompt
-    for options in (given, options_of(sdk, config(tools, mode), system)):
+    for options in (given, options_of(sdk, config(tools, mode), question)):
         assert (options.system_prompt, options.permission_mode, tuple(options.tools)) == (system, mode, tools)
         assert set(options.allowed_tools) == {IN_FOLDER.get(tool, tool) for tool in tools}
 

@@ -174,7 +174,7 @@ def test_after_a_sleep_the_newest_moment_runs_once_and_only_if_asked_for(
                         "- interval: 60",
                         "## b",
                         "- channel: ",
-                        "colour: #123456",
+                        "color: #123456",
                         "mode: [",
                         "Text.",
                         "## Required",

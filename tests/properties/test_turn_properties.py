@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentic.state.conversation_state import PersonMessage
+from agentic.state.talk import PersonMessage
 from agentic.wire.messages import Instruction, Result
 from tests.agent_coordinator.test_resuming import Stage
 from tests.support.coordinator_doubles import AGENTS, CHANNEL, Ids, MemoryBus, talker, until

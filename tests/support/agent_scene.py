@@ -15,7 +15,7 @@ from agent_config import AGENTS, AgentSpec, load_settings
 from agentic.agent.notices import Cancels, PersonNotices
 from agentic.agent.options import load_options
 from agentic.agent.roster import Roster
-from agentic.agent.services import AgentBook, IgnoredPeople, Record, Services, SharedModels
+from agentic.agent.services import AgentBook, IgnoredPeople, Moderators, Record, Services, SharedModels
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.service import ServedChannels, ServiceRegistry
@@ -198,12 +198,14 @@ class Scene:
         no_webhooks: Any = NoWebhooks()
         self.discord.webhooks = no_webhooks
         roster = Roster(self.settings, self.directory, state.coordination.presence)
+        options = load_options(self.settings, names, notices=state.posts.notices)
         agents = AgentBook(
             names=names,
             roster=roster,
-            options=load_options(self.settings, names, notices=state.posts.notices),
+            options=options,
             live_options=none,
             ignored=IgnoredPeople(self.settings, self.silence),
+            moderators=Moderators(self.settings, options),
             person_notices=PersonNotices(bus, self.directory, roster.names),
             cancels=Cancels(bus),
         )

@@ -29,9 +29,9 @@ def config(folder, **files):
     return {"CONFIG_FILES_DIR": str(folder / "config")}
 
 
-def picture(name, colour, size=(3000, 2000)):
+def picture(name, color, size=(3000, 2000)):
     found = io.BytesIO()
-    Image.new("RGB", size, colour).save(found, "PNG")
+    Image.new("RGB", size, color).save(found, "PNG")
     return name, found.getvalue(), "image/png"
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import discord
 from aiohttp import web
@@ -59,10 +60,11 @@ class Stage:
     printed: str = ""
     settings: Settings = field(init=False)
 
-    async def check(self, console: Console | None = None) -> int:
+    async def check(self, console: Console | None = None, **how: Any) -> int:
         self.settings = load_settings(self.environ, env_file=None)
         shown = console or Console(file=io.StringIO(), width=200)
-        code = await run_check(self.settings, console=shown, use_default_redis=False)
+        how = {"use_default_redis": False, "env_file": Path("nowhere/.env"), **how}
+        code = await run_check(self.settings, console=shown, **how)
         assert isinstance(shown.file, io.StringIO)
         self.printed = shown.file.getvalue()
         return code

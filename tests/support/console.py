@@ -101,6 +101,9 @@ class ListedAgents(tuple[RosterEntry, ...]):
     def gone(self, keys: Iterable[str]) -> tuple[str, ...]:
         return tuple(key for key in keys if key in self.deleted)
 
+    async def refresh(self) -> None:
+        pass
+
 
 def console_parts(link: RedisConnection, environ: Mapping[str, str] | None = None, **changes: Any) -> ConsoleContext:
     """Parts with these settings; `changes` replace some of them."""
@@ -115,12 +118,16 @@ def console_parts(link: RedisConnection, environ: Mapping[str, str] | None = Non
         silence=Silence(link, bus, clock),
         clock=clock,
         record=changes.pop("notes", NoRecord()),
-        agents=SimpleNamespace(names=names, roster=changes.pop("roster", ListedAgents.of_settings(settings))),
+        agents=SimpleNamespace(
+            names=names,
+            roster=changes.pop("roster", ListedAgents.of_settings(settings)),
+            ignored=SimpleNamespace(has=lambda *_: False),
+        ),
         chats=SimpleNamespace(scope=ServedChannels(settings.channels), directory=Directory(names), redact=Redactor([])),
     )
     parts: dict[str, Any] = {
         "actions": Actions(ActionContext(services, ConsolePlace(live, lambda: bots))),
-        "colours": {name: agent.spec.colour for name, agent in settings.agents.items()},
+        "colors": {name: agent.spec.color for name, agent in settings.agents.items()},
         "live": live,
         "store": RecordFile(None),
     }

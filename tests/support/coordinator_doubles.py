@@ -217,8 +217,9 @@ class MemoryConversations:
         if not self.schedule.overtaken(epoch) and self.states.get(channel_id, ("",))[0] == conversation_id:
             del self.states[channel_id]
 
-    async def read(self, channel_id: int) -> ConversationState | None:
-        return read_state(self.states[channel_id][1]) if channel_id in self.states else None
+    async def read(self, channel_id: int, *, at_rest: bool = False) -> ConversationState | None:
+        state = read_state(self.states[channel_id][1]) if channel_id in self.states else None
+        return None if state is None or (state.is_at_rest and not at_rest) else state
 
     async def kept(self) -> list[ConversationState]:
         return read_states([state for _, state in self.states.values()])

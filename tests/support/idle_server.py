@@ -22,10 +22,10 @@ NEWS = "The tall ships race from Bergen again in August, which they have not don
 
 
 def idle_config(
-    *tasks: str, agents: tuple[str, ...] = ("claude",), unasked: str = "everyone", again_hours: float = 0.0
+    *tasks: str, agents: tuple[str, ...] = ("claude",), unprompted: str = "everyone", again_hours: float = 0.0
 ) -> CoordinatorConfig:
     """Round the clock, without conversations of the bots' own."""
-    its = {agent: IdleAgent(tasks or TASKS, unasked) for agent in agents}
+    its = {agent: IdleAgent(tasks or TASKS, unprompted) for agent in agents}
     idle = IdleConfig(agents=its, again_hours=again_hours)
     return config(idle=idle, schedule_min=0, schedule_max=0, active_start=0, active_end=0, reactive_probability=0.0)
 

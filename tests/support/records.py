@@ -35,6 +35,7 @@ MODELS = {
 
 PICTURE_MODELS = {"gemini": "google/gemini-3.1-flash-image", "grok": "xai/grok-imagine-image"}
 PICTURE_USD = 0.02
+POSTING_SECONDS = 0.8
 CHANNELS = {
     1_200_000_000_000_000_001: "casual",
     1_200_000_000_000_000_002: "debate",
@@ -251,14 +252,15 @@ def _turn(
         "channel_id": channel,
         "guild_id": GUILD,
         "asked_by": person,
+        "chosen_because": None if person else "has said less than its share",
         "asked_message_id": message - 1 if person else None,
         "model": call["model"],
         "entries": rng.randint(20, 60),
-        "seconds": call["seconds"] + 1.1,
+        "seconds": call["seconds"] + 0.3 + POSTING_SECONDS,
         "waiting_seconds": 0.2,
         "context_seconds": 0.1,
         "model_seconds": call["seconds"],
-        "posting_seconds": 0.8,
+        "posting_seconds": POSTING_SECONDS,
         "emoji": rng.choice(EMOJI) if outcome == "reacted" else None,
         "reacted_to": message - 1 if outcome == "reacted" else None,
         "image": int(bool(picture)),
@@ -290,7 +292,7 @@ def _call(rng: random.Random, at: float, agent: str, turn_id: str, outcome: str)
         "n": 0,
         "kind": "text",
         "model": model,
-        "at": at - seconds,
+        "at": at - POSTING_SECONDS - seconds,
         "day": datetime.fromtimestamp(at, UTC).date().isoformat(),
         "seconds": seconds,
         "input_tokens": tokens_in,
@@ -351,8 +353,8 @@ def _drawing() -> bytes:
     draw = ImageDraw.Draw(picture)
     draw.line((60, 350, 600, 350), "#5c5348", 4)
     draw.line((60, 350, 60, 40), "#5c5348", 4)
-    for x, y, size, colour in ((420, 260, 46, "#e5533c"), (200, 120, 30, "#7a9a3a"), (500, 90, 20, "#4d5d2a")):
-        draw.ellipse((x - size, y - size, x + size, y + size), colour)
+    for x, y, size, color in ((420, 260, 46, "#e5533c"), (200, 120, 30, "#7a9a3a"), (500, 90, 20, "#4d5d2a")):
+        draw.ellipse((x - size, y - size, x + size, y + size), color)
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return file.getvalue()
@@ -372,6 +374,7 @@ def _words(rows: Rows, turn: Row) -> None:
         history=tuple(_history()),
         text="It is round 3. Answer the last message, or skip.",
         completion='{"action": "post", "text": "Fine, nobody has defined it yet."}',
+        reasoning="Nobody has said yet what counts as a vegetable.",
         stop="end",
         decision={"action": "post", "text": "Fine, nobody has defined it yet."},
     )

@@ -126,6 +126,15 @@ def shared_redis() -> RedisServer:
     return server
 
 
+def end_shared_redis() -> None:
+    """End it with the tests: a worker of pytest-xdist may be killed before it would end by itself."""
+    if shared_redis.cache_info().currsize:
+        server = shared_redis()
+        atexit.unregister(server.__exit__)
+        server.__exit__()
+        shared_redis.cache_clear()
+
+
 def empty_redis() -> str:
     """Empty the shared server and return its URL. Call it once per test: it empties what the test has written too."""
     server = shared_redis()

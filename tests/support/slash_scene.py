@@ -21,13 +21,14 @@ from agentic.agent.forgetting import Forgetting
 from agentic.agent.options import OptionBook, base_layer
 from agentic.agent.privacy import OwnMemory, Privacy
 from agentic.agent.roster import Roster
-from agentic.agent.services import IgnoredPeople
+from agentic.agent.services import IgnoredPeople, Moderators
 from agentic.chat.directory import Directory
 from agentic.chat.service import Person, ServedChannels
 from agentic.chat.transcript import Transcripts
 from agentic.process.redaction import Redactor
 from agentic.record.notes import ChannelReaders, Consents
 from agentic.rooms.opening import RoomOpener
+from agentic.rooms.room_bot import ThreadNow
 from agentic.runtime.services import caps_of
 from agentic.state.leases import ALWAYS_HELD
 from agentic.state.live_options import LiveOptions
@@ -75,6 +76,10 @@ class Channel:
         self.problem: str | None = None
         self.webhook_problem: str | None = None
         self.fault: Exception | None = None
+        self.thread: ThreadNow | None = None  # as it is in Discord
+
+    async def read_thread(self, channel_id: int, thread_id: int) -> ThreadNow | None:
+        return self.thread
 
     def why_not(self, _: int, webhooks: bool) -> str | None:
         return self.problem or (self.webhook_problem if webhooks else None)
@@ -152,7 +157,8 @@ class Place:
         self.link, self.bus = link, Bus(link)
         channels = {"CHANNEL_THEME_MAP": f"{LOUNGE}:casual,{DEBATE}:debate", "TIMEZONE": "UTC"}
         tokens = {f"BOT_TOKEN_{name.upper()}": f"a-token-{name}" for name in NAMES}
-        settings = load_settings({**channels, **tokens, **KEYS, **env}, None)
+        nowhere = {"DATA_DIR": "/nonexistent"}
+        settings = load_settings({**channels, **tokens, **KEYS, **nowhere, **env}, None)
         self.state = SharedState(link, self.clock, holder="here", caps=caps_of(settings))
         self.directory = Directory(NAMES)
         for number, name in enumerate(NAMES):
@@ -169,6 +175,7 @@ class Place:
             SimpleNamespace(note=self.notes.append),
         )
         record.log = lambda _, entry: self.notes.append(entry)
+        options = OptionBook(roster.names, base_layer(settings), live=self.live)
         consents = Consents(record, self.state.posts.proactive, self.clock)
         forgetting = Forgetting(self.state, NAMES, done)
         own = OwnMemory(self.memory, record, consents, self.clock, settings, forgetting)  # type: ignore[arg-type]
@@ -192,10 +199,11 @@ class Place:
                 names=NAMES,
                 roster=roster,
                 personas=personas,
-                options=OptionBook(roster.names, base_layer(settings), live=self.live),
+                options=options,
                 live_options=self.live,
                 tools=None,
                 ignored=IgnoredPeople(settings, self.silence),
+                moderators=Moderators(settings, options),
             ),
             record=record,
         )

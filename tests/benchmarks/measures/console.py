@@ -6,13 +6,14 @@ import time
 
 import aiohttp
 
-from agentic.console.app import free_port, read_files
+from agentic.console.app import free_port
 from tests.benchmarks.stage import Bench
 from tests.benchmarks.table import Row, median, milliseconds
 from tests.support.records import fill
 
 HISTORY = 60  # messages a channel
 FIRST_MESSAGE_MS = 100
+FILES = ("/", "/app.css", "/js/main.js", "/js/live.js")
 RECORDED = 100_000  # turns
 
 
@@ -50,7 +51,7 @@ async def _first_message(port: int, channel: int) -> float:
     """The seconds for all that the page asks until it has messages."""
     began = time.perf_counter()
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-        for path in (*read_files(), "/api/me", "/api/live/channels", f"/api/live/channels/{channel}"):
+        for path in (*FILES, "/api/me", "/api/live/channels", f"/api/live/channels/{channel}"):
             async with session.get(path) as answer:
                 answer.raise_for_status()
                 body = await answer.read()

@@ -20,7 +20,7 @@ import aiosqlite
 from agentic.record.database import connect, migrate
 from agentic.record.queries.posts import conversation_of, posts_of_conversation
 from agentic.record.queries.statistics import read_costs
-from agentic.record.queries.turns import TurnFilter, turns_of_conversation, turns_page, whole_turn
+from agentic.record.queries.turns import TurnFilter, turns_of_conversation, turns_over_time, turns_page, whole_turn
 from agentic.record.rows import Rules, days_in
 from agentic.record.stream_reader import Position, Received
 from agentic.record.writing import write
@@ -52,7 +52,14 @@ async def record(bench: Bench) -> list[Row]:
             lambda db: turns_page(db, TurnFilter(agent="grok", outcome="failed")),
             PAGE_MS,
         ),
+        ("a page of the most expensive turns", lambda db: turns_page(db, TurnFilter(), order="cost"), PAGE_MS),
         ("a page of a search that finds nothing", lambda db: turns_page(db, TurnFilter(text="no such words")), None),
+        (
+            "a page of a search in prompts that finds nothing",
+            lambda db: turns_page(db, TurnFilter(text="no such words", within="prompts")),
+            None,
+        ),
+        ("the number of turns over time", lambda db: turns_over_time(db, TurnFilter(), NOW, 60), None),
         ("one turn with its prompt", lambda db: whole_turn(db, "grok", "showcase-4"), PAGE_MS),
         ("a conversation with its posts", _conversation, PAGE_MS),
         ("the costs of 30 days", lambda db: read_costs(db, DAYS_AGO_30, TODAY), None),

@@ -72,7 +72,8 @@ class Faults:
     rest_delay (seconds) delays every REST answer, half of it before the request is carried out. rules are tried in
     order; on_request may answer requests that fit none of them. duplicate_events sends each event twice. replayed is
     how many events that a client has received already each resume sends again. close_gateway is the code with which
-    each new gateway connection is closed immediately. altered replaces the first events of a session (READY,
+    each new gateway connection is closed immediately. cut_resumes cuts each connection that would resume a session,
+    without an answer. altered replaces the first events of a session (READY,
     GUILD_CREATE) by name.
     """
 
@@ -82,6 +83,7 @@ class Faults:
     duplicate_events: bool = False
     replayed: int = 0
     close_gateway: int | None = None
+    cut_resumes: bool = False
     altered: dict[str, Callable[[dict[str, Any]], Any]] = field(default_factory=dict)
 
     def add(self, fault: RestFault) -> RestFault:
@@ -101,12 +103,12 @@ class Faults:
 
     def clear(self) -> None:
         self.rest_delay, self.on_request, self.duplicate_events, self.replayed = 0.0, None, False, 0
-        self.close_gateway = None
+        self.close_gateway, self.cut_resumes = None, False
         self.altered.clear()
         self.rules.clear()
 
 
-GUILDS, GUILD_MEMBERS, GUILD_WEBHOOKS = 1 << 0, 1 << 1, 1 << 5
+GUILDS, GUILD_MEMBERS, GUILD_MODERATION, GUILD_WEBHOOKS = 1 << 0, 1 << 1, 1 << 2, 1 << 5
 GUILD_MESSAGES, GUILD_REACTIONS, GUILD_TYPING = 1 << 9, 1 << 10, 1 << 11
 DIRECT_MESSAGES, DIRECT_REACTIONS, DIRECT_TYPING = 1 << 12, 1 << 13, 1 << 14
 MESSAGE_CONTENT = 1 << 15
@@ -117,6 +119,8 @@ _INTENTS = (  # (beginning of the event's name, intent in a guild, intent in a D
     ("TYPING_START", GUILD_TYPING, DIRECT_TYPING),
     ("CHANNEL_PINS_UPDATE", GUILDS, DIRECT_MESSAGES),
     ("GUILD_MEMBER_", GUILD_MEMBERS, 0),
+    ("THREAD_MEMBERS_UPDATE", GUILD_MEMBERS, 0),  # about others than the bot itself
+    ("GUILD_BAN_", GUILD_MODERATION, 0),
     ("WEBHOOKS_UPDATE", GUILD_WEBHOOKS, 0),
     ("INTERACTION_CREATE", 0, 0),
     ("", GUILDS, 0),
@@ -181,6 +185,8 @@ class FaultyGateway(Gateway):
             await connection.close(DECODE_ERROR, "Error while decoding payload.")
         elif connection.session is None and frame["op"] not in (HEARTBEAT, IDENTIFY, RESUME):
             await connection.close(NOT_AUTHENTICATED, "Not authenticated.")
+        elif self._faults.cut_resumes and frame["op"] == RESUME:
+            connection.abort()
         else:
             await super()._on_frame(connection, text)
             if connection.session is not None and frame["op"] == PRESENCE:

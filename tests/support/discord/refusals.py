@@ -32,6 +32,7 @@ from agentic.local.discord.world import (
     READ_MESSAGE_HISTORY,
     SEND_MESSAGES,
     SEND_MESSAGES_IN_THREADS,
+    SEND_POLLS,
     THREADS,
     VIEW_CHANNEL,
     ApiError,
@@ -48,6 +49,7 @@ ARCHIVE_MINUTES = (60, 1440, 4320, 10080)
 _CHANNEL = "/channels/{channel_id}"
 _MESSAGE = _CHANNEL + "/messages/{message_id}"
 _EMOJI = _MESSAGE + "/reactions/{emoji}"
+_POLL = _CHANNEL + "/polls/{message_id}"
 _WEBHOOK = "/webhooks/{webhook_id}/{token}"
 _NEEDED = {
     f"GET {_CHANNEL}/webhooks": MANAGE_WEBHOOKS,
@@ -57,6 +59,7 @@ _NEEDED = {
     f"GET {_EMOJI}": READ_MESSAGE_HISTORY,
     f"PUT {_EMOJI}/@me": READ_MESSAGE_HISTORY,
     f"POST {_MESSAGE}/threads": CREATE_PUBLIC_THREADS,
+    f"GET {_POLL}/answers/{{answer_id}}": READ_MESSAGE_HISTORY,
 }
 
 
@@ -194,12 +197,31 @@ async def _start_typing(call: RestCall, channel: Channel) -> None:
 async def _post_message(call: RestCall, channel: Channel) -> None:
     await _start_typing(call, channel)
     body, uploads = await call.form()
-    _check_draft(draft_of(body, uploads))
+    if body.get("poll"):
+        require(call.world, call.me.id, channel, SEND_POLLS)
+        _check_poll(body["poll"])
+    if not body.get("poll") or body.get("content"):
+        _check_draft(draft_of(body, uploads))
     if uploads:
         require(call.world, call.me.id, channel, ATTACH_FILES)
     require_post(call.world, call.me.id, channel)
     if body.get("message_reference"):
         require(call.world, call.me.id, channel, READ_MESSAGE_HISTORY)
+
+
+def _check_poll(poll: dict[str, Any]) -> None:
+    if not 1 <= len(str(poll["question"].get("text") or "")) <= 300:
+        raise _invalid_form("poll", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 300 in length.")
+    texts = [str(each["poll_media"].get("text") or "") for each in poll["answers"]]
+    if not 1 <= len(texts) <= 10 or not all(1 <= len(text) <= 55 for text in texts):
+        raise _invalid_form("poll", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 55 in length.")
+    if not 1 <= int(poll.get("duration") or 24) <= 32 * 24:
+        raise _invalid_form("poll", "POLL_DURATION_INVALID", "A poll is open for 1 hour to 32 days.")
+
+
+async def _end_poll(call: RestCall, channel: Channel) -> None:
+    if call.message(channel).author.id != call.me.id:
+        raise ApiError(403, 50001, "Missing Access")
 
 
 async def _change_message(call: RestCall, channel: Channel) -> None:
@@ -284,6 +306,7 @@ _CHECKS: dict[str, Callable[[RestCall, Channel], Awaitable[Any]]] = {
     f"DELETE {_MESSAGE}": _delete_message,
     f"PUT {_EMOJI}/@me": _add_reaction,
     f"POST {_CHANNEL}/webhooks": _create_webhook,
+    f"POST {_POLL}/expire": _end_poll,
 }
 _BY_TOKEN: dict[str, Callable[[RestCall], Awaitable[None]]] = {
     f"POST {_WEBHOOK}": _execute_webhook,

@@ -14,7 +14,7 @@ RULES = {
     "bold italics": re.compile(r"\*\*\*(?=\S)([\s\S]+?)\*\*\*(?!\*)"),
     "bold": re.compile(r"\*\*(?!\*)([\s\S]+?)\*\*(?!\*)"),
     "underline": re.compile(r"__(?!_)([\s\S]+?)__(?!_)"),
-    "italics": re.compile(r"\*(?=[^\s*])((?:\*\*|[^*])+?)\*(?!\*)|\b_((?:__|[^_])+?)_(?!\w)"),
+    "italics": re.compile(r"\*(?=[^\s*])((?:\*\*|\s+(?:[^\s*]|\*\*)|[^\s*])+?)\*(?!\*)|\b_((?:__|[^_])+?)_(?!\w)"),
     "strikethrough": re.compile(r"~~([\s\S]+?)~~"),
 }
 LINE = re.compile(r"(?:(>>> )|(> ))?((?:#{1,3}|-#) )?(?=\S)")

@@ -226,11 +226,18 @@ class DiscordStandIn(server.DiscordStandIn):
         return await super().say(author, channel, text, **more)
 
     async def react(
-        self, author: int | str, channel: int | str, message: MessageRef, emoji: str, given: bool = True
+        self,
+        author: int | str,
+        channel: int | str,
+        message: MessageRef,
+        emoji: str,
+        given: bool = True,
+        *,
+        burst: bool = False,
     ) -> bool:
         with server._as_value_error():
             refusals.require_unarchived(self.world.channel(channel))
-        return await super().react(author, channel, message, emoji, given)
+        return await super().react(author, channel, message, emoji, given, burst=burst)
 
     async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
         with server._as_value_error():
@@ -274,6 +281,26 @@ class DiscordStandIn(server.DiscordStandIn):
         member = guild.members[user.id] = Member(user, joined_at=self.world.clock())
         body = {**payloads.member(member), "guild_id": str(guild.id)}
         self.world.emit("GUILD_MEMBER_ADD", body, guild_id=guild.id)
+
+    async def leave(self, person: int | str, *, banned: bool = False) -> None:
+        """Let a person leave the first guild, or ban them with their messages of the last day. Their reactions and
+        answers to polls stay, as in Discord. Bots get these events only with the intents for members and moderation."""
+        user, guild = self.world.user(person), self.world.guild
+        del guild.members[user.id]
+        body = {"guild_id": str(guild.id), "user": payloads.user(user)}
+        if banned:
+            self.world.emit("GUILD_BAN_ADD", body, guild_id=guild.id)
+        self.world.emit("GUILD_MEMBER_REMOVE", body, guild_id=guild.id)
+        for place in guild.channels.values():
+            if user.id in place.thread_members:
+                place.thread_members.remove(user.id)
+                members = {"member_count": len(place.thread_members), "removed_member_ids": [str(user.id)]}
+                ids = {"id": str(place.id), "guild_id": str(guild.id)}
+                self.world.emit("THREAD_MEMBERS_UPDATE", {**ids, **members}, place)
+            last_day = self.world.clock() - 86400
+            said = [m.id for m in place.messages.values() if m.author.id == user.id and m.timestamp >= last_day]
+            if banned and said:
+                self._delete_in_bulk(place, said)
 
     async def send(self, author: int | str, channel: int | str, draft: Draft, *, kind: int = 0) -> dict[str, Any]:
         """Post any draft as a person, or Discord's own notice about one of them (`kind` is the message's type)."""
@@ -320,7 +347,10 @@ class DiscordStandIn(server.DiscordStandIn):
         ids = [self._message(place, m).id for m in which]
         if len(ids) == 1:
             messages.delete(self.world, place, ids[0])
-            return
+        else:
+            self._delete_in_bulk(place, ids)
+
+    def _delete_in_bulk(self, place: Channel, ids: Sequence[int]) -> None:
         for message_id in ids:
             self.world.forget(place, message_id)
         body = {"ids": [str(number) for number in ids], **messages.place(place)}

@@ -32,7 +32,6 @@ LINES = ServiceInfo(
     members="AIs in a chat of lines",
     heading="The room {}",
     markup="plain text",
-    stopping="write STOP",
 )
 THEME = "casual"
 LONGEST = 1000  # characters of a line

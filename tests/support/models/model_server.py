@@ -63,7 +63,7 @@ _OPENAI_ROUTES = {
     "/responses": Wire(
         openai.read_responses, openai.write_responses, openai.write_error, "x-request-id", streams.responses
     ),
-    "/chat/completions": Wire(openai.read_chat, openai.write_chat, openai.write_error, "x-request-id"),
+    "/chat/completions": Wire(openai.read_chat, openai.write_chat, openai.write_error, "x-request-id", streams.chat),
     "/images/generations": Wire(openai.read_images, openai.write_images, openai.write_error, "x-request-id"),
 }
 _MESSAGES = Wire(anthropic.read_messages, anthropic.write_message, anthropic.write_error, "request-id", streams.message)

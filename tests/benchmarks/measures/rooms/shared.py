@@ -30,7 +30,6 @@ def opening(thread: int, channel: int, turns: int) -> Command:
         channel_id=channel,
         conversation_id=f"room-{thread}",
         topic="Is P equal to NP?",
-        rules="",
         members=tuple(RoomMember(name=name, shown=name.title()) for name in MEMBERS),
         turns=turns,
     )

@@ -47,6 +47,16 @@ def responses(answer: Mapping[str, Any]) -> Iterator[Event]:
     yield {"type": f"response.{answer['status']}", "response": answer}
 
 
+def chat(answer: Mapping[str, Any]) -> Iterator[Event]:
+    """A chat completion's: the counts in the last event, without a choice."""
+    begun = {key: value for key, value in answer.items() if key != "usage"} | {"object": "chat.completion.chunk"}
+    (choice,) = answer["choices"]
+    for piece in _pieces(choice["message"]["content"]):
+        yield {**begun, "choices": [{"index": 0, "delta": {"role": "assistant", "content": piece}}]}
+    yield {**begun, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+    yield {**begun, "choices": [], "usage": answer["usage"]}
+
+
 def message(answer: Mapping[str, Any]) -> Iterator[Event]:
     """Anthropic's: counts of the prompt at the beginning, those of the answer at the end."""
     begun = {**answer, "content": [], "stop_reason": None, "usage": {**answer["usage"], "output_tokens": 1}}
