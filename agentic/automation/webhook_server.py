@@ -25,7 +25,7 @@ from typing import Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agentic.net.http_server import Connections, read_body, serve_http
+from agentic.net.http_server import Connections, port_warning, read_body, serve_http
 from agentic.state.posts import ReplayGuard
 
 MAX_BYTES = 32_768
@@ -148,6 +148,5 @@ async def serve_webhooks(server: WebhookServer, host: str, port: int, connection
                 await stack.enter_async_context(serve_http(server.app(), host, port, connections))
                 log.info("webhook events are taken at http://%s:%d/events/", host, port)
             except OSError as error:
-                reason = error.strerror or error
-                log.warning("could not serve EVENTS_PORT %d, webhook events are not taken: %s", port, reason)
+                log.warning("%s", port_warning("EVENTS_PORT", host, port, error, "webhook events are not taken"))
         yield port

@@ -13,6 +13,7 @@ is locked out, and a single address only closes its own connections.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import resource
 import socket
@@ -207,6 +208,24 @@ class _Connection(web.RequestHandler):
             self.abort()
             return
         self._check_handle = self._timers.call_later(CHECK_SECONDS, self._check)
+
+
+def explain_port(setting: str, host: str, error: OSError) -> tuple[str, str]:
+    """Return why the port of a setting can't be served, as the end of a sentence about it, and what to do."""
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "is in use by another program", "choose another port"
+        case errno.EACCES:
+            return "is only for root", "choose a port from 1024 on"
+        case errno.EADDRNOTAVAIL | socket.EAI_NONAME:
+            host_setting = setting.replace("PORT", "HOST")
+            return f"can't be served at {host}, which isn't an address of this machine", f"correct {host_setting}"
+    return f"can't be served at {host} ({error.strerror or error})", "choose another port or address"
+
+
+def port_warning(setting: str, host: str, port: int, error: OSError, consequence: str) -> str:
+    reason, advice = explain_port(setting, host, error)
+    return f"{setting} {port} {reason}, so {consequence}; {advice}"
 
 
 @asynccontextmanager
