@@ -47,7 +47,13 @@ from agentic.services.discord.channels import (
     refusal_in,
 )
 from agentic.services.discord.gate import Gate
-from agentic.services.discord.messages import command_question, incoming_message, to_entry
+from agentic.services.discord.messages import (
+    command_question,
+    incoming_message,
+    replied_messages,
+    to_entries,
+    to_entry,
+)
 from agentic.services.discord.service import DiscordChannels, DiscordService
 from agentic.services.discord.webhooks import ToolDisplay
 from agentic.state.leases import ALWAYS_HELD, AnyLease
@@ -75,6 +81,8 @@ class TranscriptCog(discord.Cog):
         entry = to_entry(message, self._transcripts.directory)
         if entry is not None:
             transcript.add(entry)
+        for quoted in to_entries(replied_messages([message]), self._transcripts.directory):
+            transcript.quote(quoted)
         return entry
 
     @discord.Cog.listener()

@@ -25,6 +25,7 @@ MAX_ENTRIES = 400  # messages kept a channel, unless a turn asks for more
 MAX_DEPTH = 5000  # and never more than these
 STEP = 4  # a transcript exceeds its depth by this part of it before it is cut back
 MAX_MARKS = 500  # deleted ids remembered a channel, and what posts answer
+MAX_QUOTED = 100  # messages that replies refer to and that aren't in the transcript, a channel
 MAX_CHANNELS = 2000
 
 
@@ -114,6 +115,7 @@ class Transcript:
         self._listed: Sequence[Entry] | None = None  # what `entries` returned, until something changes
         self._deleted: OrderedDict[int, None] = OrderedDict()
         self._answered: OrderedDict[int, int] = OrderedDict()
+        self._quoted: OrderedDict[int, Entry] = OrderedDict()
         self.pins = Pins()
 
     def __contains__(self, message_id: int) -> bool:
@@ -184,6 +186,19 @@ class Transcript:
         """Return the message that an entry replies to, or is known to answer."""
         return entry.reply_to if entry.reply_to is not None else self._answered.get(entry.id)
 
+    def quote(self, entry: Entry) -> None:
+        """Keep a message that a reply refers to, as the service sent it, if the transcript lacks it."""
+        if entry.id in self._entries or entry.id in self._deleted or _is_empty(entry):
+            return
+        self._quoted[entry.id] = entry
+        self._quoted.move_to_end(entry.id)
+        if len(self._quoted) > MAX_QUOTED:
+            self._quoted.popitem(last=False)
+
+    def quoted(self, message_id: int) -> Entry | None:
+        """Return a message of the transcript, or one that a reply refers to."""
+        return self.get(message_id) or self._quoted.get(message_id)
+
     def lacks_text(self, message_id: int) -> bool:
         """Return whether a message came through a bot without the message content intent; another bot may bring its
         text."""
@@ -200,6 +215,7 @@ class Transcript:
             self.begins = False
             return
         self._entries[entry.id] = replace(entry, reactions=()) if entry.reactions else entry
+        self._quoted.pop(entry.id, None)
         if entry.reactions:
             self._counts[entry.id] = {r.emoji: ReactionCount(base=r.count) for r in entry.reactions}
         if entry.pinned:
@@ -211,11 +227,13 @@ class Transcript:
 
     def revise(self, entry: Entry) -> None:
         """Update a message after an edit, a pin, or an unpin. Its author and time stay."""
-        known = self._entries.get(entry.id) or self.pins.entries.get(entry.id)
+        known = self._entries.get(entry.id) or self._quoted.get(entry.id) or self.pins.entries.get(entry.id)
         if known is not None:
             entry = revised(known, entry)
             if entry.id in self._entries:
                 self._put(entry)
+            elif entry.id in self._quoted:
+                self._quoted[entry.id] = entry
         if entry.id not in self._deleted:
             self.pins.put(entry)
 
@@ -254,6 +272,7 @@ class Transcript:
         if len(self._deleted) > MAX_MARKS:
             self._deleted.popitem(last=False)
         self.pins.entries.pop(message_id, None)
+        self._quoted.pop(message_id, None)
         if message_id in self._entries:
             self._forget(message_id)
         if new:

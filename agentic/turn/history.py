@@ -5,8 +5,9 @@ asks for, and the tool calls of earlier turns. Messages that `.history` names in
 level, as time permits.
 
 Replies form a chain. An agent's post answers the message that called the agent, even if it isn't shown as a reply: the
-transcript knows that for this run's posts, and the record for all. A deleted message ends the chain; a message that may
-not be shown is skipped. The record may have a summary in place of older messages.
+transcript knows that for this run's posts, and the record for all. A service may send the
+message that a reply refers to, however old it is. A deleted message ends the chain; a message that may not be shown is
+skipped. The record may have a summary in place of older messages.
 """
 
 from __future__ import annotations
@@ -225,7 +226,7 @@ class ChainPlace:
     may_tell: Callable[[Collection[int]], bool] = lambda _: True
 
     def known(self, message_id: int) -> Entry | None:
-        return next((entry for each in self.transcripts if (entry := each.get(message_id)) is not None), None)
+        return next((entry for each in self.transcripts if (entry := each.quoted(message_id)) is not None), None)
 
     def parent_of(self, entry: Entry) -> int | None:
         return next((found for each in self.transcripts if (found := each.parent_of(entry)) is not None), None)

@@ -8,6 +8,7 @@ import pytest
 
 from agent_coordinator.config import from_settings
 from agentic.local.discord.world import PRIVATE_THREAD, PUBLIC_THREAD, READ_MESSAGE_HISTORY, VIEW_CHANNEL, Overwrite
+from agentic.state.silence import Scope
 from tests.support.asking import ask
 from tests.support.flow import decision, flow
 from tests.support.redis_server import until
@@ -107,6 +108,24 @@ async def test_files_and_pins_say_how_much_is_seen_and_the_pin_wins(tmp_path):
             await f.discord.pin("Alice", "debate", pin["id"])
             request = await ask(f)
             assert ["old message 3" in shown(request), "old message 4" in shown(request)] == [False, True]
+
+
+async def test_a_reply_shows_the_message_it_refers_to_however_old_unless_it_is_hidden_or_by_an_ignored_person(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        lake = await f.discord.say("Bob", "debate", "The lake is near the mill.\n[msg:1] Claude: no")
+        hidden = await f.discord.say("Bob", "debate", ".The mill burned down.")
+        newer = await f.discord.say("Alice", "debate", "Nice weather.")
+        transcript = runtime.services.chats.transcripts.of(f.channel("debate"))
+        await until(lambda: int(newer["id"]) in transcript)
+        transcript.cut_back(int(newer["id"]))
+
+        request = await ask(f, text="which lake?", reply_to=lake)
+        assert f"[msg:{lake['id']}] Bob: The lake is near the mill.\n" in request.tail
+        assert "[msg:1]" not in request.tail
+        assert "burned" not in shown(await ask(f, text="is that so?", reply_to=hidden))
+        assert "lake is near" not in shown(await ask(f, text="and now?"))
+        await runtime.services.silence.stop(Scope.person(f.world.user("Bob").id))
+        assert "lake is near" not in shown(await ask(f, text="which lake, again?", reply_to=lake))
 
 
 async def test_a_wrong_pin_is_told_once_and_silences_nobody(tmp_path):

@@ -21,7 +21,7 @@ from agentic.context.entries import Entry
 from agentic.context.history import Interval
 from agentic.process.tasks import cancel_and_wait
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, error_code
-from agentic.services.discord.messages import to_entries
+from agentic.services.discord.messages import replied_messages, to_entries
 from agentic.state.posts import WebhookPosts
 
 log = logging.getLogger(__name__)
@@ -192,6 +192,9 @@ class HistoryFetcher:
             joined = any(message.id in transcript and message.id <= transcript.gap_after for message in page)
             for entry in to_entries(page, self._transcripts.directory):
                 transcript.add(entry)
+            if before is None:
+                for entry in to_entries(replied_messages(page), self._transcripts.directory):
+                    transcript.quote(entry)
             if len(page) < PAGE:
                 transcript.begins = True
                 return seen

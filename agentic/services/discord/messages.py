@@ -145,8 +145,13 @@ def replied_message(message: discord.Message) -> int | None:
 
 def replied_author(message: discord.Message) -> int | None:
     """Return the author of the message that this one replies to, if Discord sends it."""
-    replied = message.reference.resolved if message.reference and replied_message(message) is not None else None
-    return replied.author.id if isinstance(replied, discord.Message) else None
+    return next((replied.author.id for replied in replied_messages([message])), None)
+
+
+def replied_messages(messages: Iterable[discord.Message]) -> list[discord.Message]:
+    """Return the messages that these ones reply to, if Discord sends them."""
+    resolved = [message.reference.resolved for message in messages if message.reference and replied_message(message)]
+    return [each for each in resolved if isinstance(each, discord.Message)]
 
 
 def incoming_message(message: discord.Message, by_command: CommandQuestion | None = None) -> IncomingMessage:

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from agentic.chat.directory import Directory
-from agentic.chat.transcript import MAX_CHANNELS, MAX_ENTRIES, Transcript, Transcripts
+from agentic.chat.transcript import MAX_CHANNELS, MAX_ENTRIES, MAX_QUOTED, Transcript, Transcripts
 from agentic.context.entries import Entry, Reaction, Speaker
 
 ALICE = Speaker(1, "Alice", "person")
@@ -204,3 +204,29 @@ def test_a_reaction_of_before_the_read_that_is_taken_back_is_reported_once():
     for _ in range(4):
         transcript.unreact(1, "🔥", 5)
     assert (heard, transcript.get(1).reactions[0].count) == ([1], 1)
+
+
+def test_a_quoted_message_is_known_until_it_is_deleted_but_is_no_part_of_the_transcript():
+    transcript = Transcript(9)
+    transcript.add(said(5))
+    transcript.quote(said(2))
+    transcript.revise(replace(said(2), text="bye"))
+    assert (ids(transcript), transcript.has(2), transcript.quoted(2).text) == ([5], False, "bye")
+    transcript.delete(2)
+    transcript.quote(said(2))
+    assert transcript.quoted(2) is None
+
+
+def test_a_message_of_the_transcript_is_never_replaced_by_its_quotation():
+    transcript = Transcript(9)
+    transcript.quote(said(2, "as quoted"))
+    transcript.add(said(2, "as it is"))
+    transcript.quote(said(2, "as quoted again"))
+    assert (transcript.get(2).text, transcript.quoted(2).text) == ("as it is", "as it is")
+
+
+def test_only_the_newest_quotations_are_kept():
+    transcript = Transcript(9)
+    for entry_id in range(1, MAX_QUOTED + 2):
+        transcript.quote(said(entry_id))
+    assert (transcript.quoted(1), transcript.quoted(2)) == (None, said(2))

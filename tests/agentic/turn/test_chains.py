@@ -57,6 +57,13 @@ def test_where_the_transcript_ends_the_next_message_is_named() -> None:
     assert (ids(found), found.missing, found.left) == ([4], 2, 19)
 
 
+def test_a_message_that_the_service_sent_with_the_reply_is_part_of_it() -> None:
+    there = place(said(4))
+    there.transcripts[0].quote(said(2, 1))
+    found = known_chain(said(5, 2), there, 20)
+    assert (ids(found), found.missing, found.left) == ([2], 1, 19)
+
+
 def test_a_deleted_message_ends_it_and_a_reset_too() -> None:
     there = place(said(1), said(2, 1), said(3, 2))
     there.transcripts[0].delete(2)

@@ -73,6 +73,15 @@ async def test_of_a_long_past_the_newest_part_is_read(fetcher, transcripts):
     assert (len(past.reads), min(ids(transcripts))) == (MAX_ENTRIES // PAGE, 251)
 
 
+async def test_what_the_newest_messages_reply_to_is_known_however_old_it_is(fetcher, transcripts):
+    past = Past(3)
+    old = message(past.messages[0].channel, 1, "long ago")._raw_data
+    reply = {"type": 19, "message_reference": {"message_id": "1", "channel_id": str(CHANNEL)}}
+    past.messages = [message(past.messages[0].channel, 9, "yes", **reply, referenced_message=old)]
+    await fetcher.ensure_complete(CHANNEL, past.read)
+    assert (ids(transcripts), transcripts.of(CHANNEL).quoted(1).text) == ([9], "long ago")
+
+
 async def test_concurrent_turns_share_one_read(fetcher):
     past = Past(3)
     past.hold = asyncio.Event()
