@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 
 import discord
 
-from agentic.rooms.threads import ThreadWatch
+from agentic.rooms.thread_watch import ThreadWatch
 
 log = logging.getLogger(__name__)
 

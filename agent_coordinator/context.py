@@ -50,9 +50,7 @@ class CoordinatorContext:
 
     def place(self, channel_id: int, room: Room | None = None) -> ChannelRef:
         """Return the channel or room thread, with its server if known."""
-        if room is not None:
-            return ChannelRef(channel_id, room.channel_id, room.guild_id)
-        return ChannelRef(channel_id, guild_id=self.servers.get(channel_id))
+        return ChannelRef(channel_id, guild_id=self.servers.get(channel_id)) if room is None else room.place
 
     def silenced(self, channel_id: int, room: Room | None = None, agent: str | None = None) -> Silenced | None:
         """Return why no bot, or not this agent, may speak in the channel or room thread; None if it may."""

@@ -73,9 +73,9 @@ def dollars(amount: float) -> str:
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.4f}"
 
 
-def counted(number: int, name: str) -> str:
+def counted(number: int, name: str, plural: str = "") -> str:
     """Return "1 turn" or "2 turns"."""
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+    return f"{number} {name if number == 1 else plural or f'{name}s'}"
 
 
 def listed(names: Sequence[str], nothing: str = "nobody") -> str:

@@ -34,7 +34,6 @@ from agentic.record.queries.posts import room_of, votes_in_room
 from agentic.rooms.opening import escaped, seated_names
 from agentic.state.conversation_state import ConversationState
 from agentic.state.rooms import MAX_TURNS, Room
-from agentic.state.silence import ChannelRef
 from agentic.text import counted, dollars, listed
 from agentic.wire.messages import Command, RoomOrder
 from agentic.wire.reasons import ENDINGS
@@ -195,8 +194,7 @@ async def _order(
     key, shown = (agent.key, agent.shown) if agent is not None else (None, "")
     command = Command(command=name, channel_id=room.thread_id, agent_name=key, room=order)
     outcome = await context.services.bus.orders.give(command)
-    place = ChannelRef(room.thread_id, room.channel_id, room.guild_id)
-    if outcome in ("stopped", "paused") and (silenced := context.services.silence.check(place)) is not None:
+    if outcome in ("stopped", "paused") and (silenced := context.services.silence.check(room.place)) is not None:
         return silenced_refusal(silenced, room.thread_id)
     code = "room_busy" if outcome == "busy" else outcome
     return Outcome(code=code, ok=code in CHANGED, fields={"channel": room.thread_id, "agent": shown}, detail=detail)

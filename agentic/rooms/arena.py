@@ -23,8 +23,8 @@ from agentic.llm.errors import ModelError
 from agentic.llm.markup import strip_reasoning
 from agentic.llm.types import Prompt
 from agentic.rooms.closing import cut, plain
+from agentic.rooms.notices import HIDDEN
 from agentic.rooms.room_bot import RoomBot
-from agentic.rooms.threads import HIDDEN
 from agentic.state.leases import AnyLease
 from agentic.state.rooms import Arena, ArenaAnswer
 from agentic.state.silence import ChannelRef
@@ -74,8 +74,8 @@ class ArenaKeeper:
         lease: AnyLease,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        self._arenas = services.state.coordination.arenas
-        self._silence, self._record = services.silence, services.record
+        self._arenas, self._silence = services.state.coordination.arenas, services.silence
+        self._record = services.record
         self._bots, self._agents, self._answer, self._lease = bots, agents, answer, lease
         self._clock, self._rng, self._poll_seconds = services.clock, services.rng, poll_seconds
         self._busy: set[int] = set()  # ids
@@ -114,14 +114,14 @@ class ArenaKeeper:
     async def _advance_safely(self, arena: Arena) -> None:
         try:
             await self.advance(arena)
+            return
         except (CannotPost, StateUnavailable) as error:
             log.info("arena %d continues in %.0f s: %s", arena.id, RETRY_SECONDS, error)
-            self._not_before[arena.id] = self._clock() + RETRY_SECONDS
         except Exception:  # the edge of the task: the other arenas continue
             log.exception("arena %d failed", arena.id)
-            self._not_before[arena.id] = self._clock() + RETRY_SECONDS
         finally:
             self._busy.discard(arena.id)
+        self._not_before[arena.id] = self._clock() + RETRY_SECONDS
 
     async def advance(self, arena: Arena) -> None:
         """Take the arena's next step. Raises CannotPost and StateUnavailable if a later try may work."""
@@ -146,8 +146,7 @@ class ArenaKeeper:
         self._bot(arena)  # raises before the models cost money, if no bot can post
         pair = draw_pair(self._agents(), arena.guild_id, self._rng)
         if pair is None:
-            await self._give_up(arena, TOO_FEW)
-            return
+            return await self._give_up(arena, TOO_FEW)
         await self._arenas.keep(arena.model_copy(update={"begun": True}))
         answers = await asyncio.gather(*(self._answer(agent, arena) for agent in pair), return_exceptions=True)
         for agent, answer in zip(pair, answers, strict=True):
@@ -157,8 +156,7 @@ class ArenaKeeper:
                 raise answer
         given = tuple(answer for answer in answers if isinstance(answer, ArenaAnswer))
         if len(given) < len(pair):
-            await self._give_up(arena, FAILED)
-            return
+            return await self._give_up(arena, FAILED)
         answered = arena.model_copy(update={"begun": True, "answers": given})
         await self._arenas.keep(answered)
         if not self._is_silent(arena):
@@ -182,10 +180,7 @@ class ArenaKeeper:
         given = await self._bot(arena).voters(arena.channel_id, arena.message_id or 0, BOXES)
         # A person who chose both answers voted for neither.
         votes = [len(one - frozenset().union(*(other for other in given if other is not one))) for one in given]
-        contenders = [
-            Contender(agent=answer.agent, model=answer.model, votes=count)
-            for answer, count in zip(arena.answers, votes, strict=True)
-        ]
+        counted_answers = zip(arena.answers, votes, strict=True)
         self._record.note(
             ContestNote(
                 id=str(arena.message_id),
@@ -194,7 +189,7 @@ class ArenaKeeper:
                 channel_id=arena.channel_id,
                 question=arena.question,
                 asked_by=arena.asked_by or None,
-                contenders=tuple(contenders),
+                contenders=tuple(Contender(agent=each.agent, model=each.model, votes=n) for each, n in counted_answers),
             )
         )
         await self._post(arena, result_text(arena, votes), "result", since=arena.until or 0.0)

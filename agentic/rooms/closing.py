@@ -19,11 +19,11 @@ from agentic.formats import FORMATS
 from agentic.llm.schemas import closed_object
 from agentic.llm.types import Prompt
 from agentic.rooms.judge import Verdict, judge_room
+from agentic.rooms.notices import HIDDEN, closed_line
 from agentic.rooms.opening import escaped
 from agentic.rooms.polls import Moves, moves_between, moves_line
 from agentic.rooms.room_bot import RoomPost, ThreadWords
 from agentic.rooms.side_call import ask_about_room
-from agentic.rooms.threads import HIDDEN, closed_line
 from agentic.state.rooms import VOTE, Room
 from agentic.text import counted, listed
 from agentic.turn.loose_json import objects
@@ -143,8 +143,7 @@ async def find_texts(services: Services, room: Room, posts: Sequence[RoomPost]) 
         return CardTexts()
     first = room.everyone[0].name
     key, instead = f"{room.changed_at:.3f}", "the card quotes first sentences"
-    text = await ask_about_room(services, room, first, cheap, prompt, "card", key, instead)
-    return texts_in(text, room)
+    return texts_in(await ask_about_room(services, room, first, cheap, prompt, "card", key, instead), room)
 
 
 def prompt_of(room: Room, posts: Sequence[RoomPost]) -> Prompt:
@@ -194,9 +193,7 @@ def texts_in(text: str, room: Room) -> CardTexts:
 
 def votes_of(room: Room, posts: Iterable[RoomPost]) -> dict[str, int]:
     """Return member → votes, the most first; members with equal votes in speaking order."""
-    counts = Counter[str]()
-    for post in posts:
-        counts[post.agent] += len(post.voters)
+    counts = Counter(post.agent for post in posts for _ in post.voters)
     names = [member.name for member in room.everyone]
     return {name: counts[name] for name in sorted(names, key=lambda name: -counts[name])}
 
@@ -230,12 +227,11 @@ def closing_card(
     """Return the card as one message, without whole lines if it would be too long. `page`: where all of it is."""
     members = room.everyone
     shown = {member.name: cut(plain(member.shown), MAX_NAME) for member in members}
-    with_side = {each.name: f"**{shown[each.name]}**{f' ({each.side})' if each.side else ''}" for each in members}
-    held = [
-        f"{with_side[each.name]}: {cut(plain(texts.positions[each.name]), MAX_POSITION)}"
-        for each in members
-        if texts.positions.get(each.name)
-    ]
+    held = []
+    for each in members:
+        if position := texts.positions.get(each.name):
+            side = f" ({each.side})" if each.side else ""
+            held.append(f"**{shown[each.name]}**{side}: {cut(plain(position), MAX_POSITION)}")
     liked = sorted((post for post in posts if post.voters), key=lambda post: (-len(post.voters), post.message_id))
     best = []
     for post in liked[:BEST]:
@@ -280,10 +276,8 @@ async def page_line(services: Services, room: Room) -> str:
     settings = services.settings
     if settings.console and settings.console_url:
         shares = services.state.coordination.room_shares
-        token = await or_default(None, "the closing card has no link to the room's page")(shares.token_of)(
-            room.thread_id
-        )
-        if token is not None:
+        token_of = or_default(None, "the closing card has no link to the room's page")(shares.token_of)
+        if (token := await token_of(room.thread_id)) is not None:
             return f"**The whole debate**: <{settings.console_link}/shared/{token}>"
     return "Use `/room export` to save the whole debate as a page." if settings.records else ""
 
@@ -294,9 +288,8 @@ def _vote_line(room: Room, votes: Mapping[str, int], shown: Mapping[str, str]) -
     if not most:
         return "**Nobody voted**, so there's no winner." if has_sides else "**Nobody voted**."
     first = [name for name, count in votes.items() if count == most]
-    others = ", ".join(f"{shown[name]} {count}" for name, count in votes.items() if name not in first)
-    rest = f" ({others})" if others else ""
-    each = " each" if len(first) > 1 else ""
+    others = ", ".join(f"{shown[name]} {count}" for name, count in votes.items() if count < most)
+    rest, each = f" ({others})" if others else "", " each" if len(first) > 1 else ""
     title = "Most votes" if not has_sides else "A tie" if each else "Most convincing"
     return f"**{title}**: {listed([shown[name] for name in first])}, {counted(most, 'vote')}{each}{rest}."
 

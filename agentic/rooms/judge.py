@@ -82,19 +82,16 @@ async def judge_room(services: Services, room: Room, posts: Sequence[RoomPost]) 
     try:
         settings = find_judge(services, room.judge)
     except NoModel as lacking:
-        log.warning(
-            "room %d: the judge %s has no model: %s; the card has no verdict", room.thread_id, room.judge, lacking
-        )
+        what = "room %d: the judge %s has no model: %s; the card has no verdict"
+        log.warning(what, room.thread_id, room.judge, lacking)
         return Verdict(room.judge)
     model = services.models.make_judge(settings)
     entry = services.agents.roster.of(room.judge)
     name = f"{entry.shown} ({model.name})" if entry is not None else model.name
     agent = room.judge if entry is not None else room.everyone[0].name
+    prompt, key, instead = judge_prompt(room, posts), f"{room.changed_at:.3f}", "the card has no verdict"
     try:
-        prompt = judge_prompt(room, posts)
-        text = await ask_about_room(
-            services, room, agent, model, prompt, JUDGE, f"{room.changed_at:.3f}", "the card has no verdict"
-        )
+        text = await ask_about_room(services, room, agent, model, prompt, JUDGE, key, instead)
     finally:
         await model.model.aclose()
     return read_verdict(text, name, contenders_of(room))

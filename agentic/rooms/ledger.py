@@ -56,8 +56,8 @@ async def list_arguments(
     if not prompt.text:
         return ()
     first, key = room.names[0], ledger_of(room).replace(" ", "-")
-    text = await ask_about_room(services, room, first, cheap, prompt, "ledger", key, "the list of arguments stays")
-    return arguments_in(text, room)
+    instead = "the list of arguments stays"
+    return arguments_in(await ask_about_room(services, room, first, cheap, prompt, "ledger", key, instead), room)
 
 
 def prompt_of(room: Room, posts: Sequence[RoomPost]) -> Prompt:
@@ -66,7 +66,8 @@ def prompt_of(room: Room, posts: Sequence[RoomPost]) -> Prompt:
     texts = (f"## {shown.get(post.agent, post.agent)}\n{post.text[:POST_CHARACTERS]}" for post in reversed(posts))
     said = newest_that_fit(texts, INPUT_CHARACTERS)
     parts = [f"Topic: {room.topic}"]
-    parts += ["\n".join(("Earlier list:", *(f"- {line}" for line in room.ledger)))] if room.ledger else []
+    if room.ledger:
+        parts.append("\n".join(("Earlier list:", *(f"- {line}" for line in room.ledger))))
     return Prompt(
         text="\n\n".join((*parts, *said)) if said else "",
         system=RULES,

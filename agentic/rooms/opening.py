@@ -147,11 +147,10 @@ def thread_name(topic: str) -> str:
 
 def seated_names(room: Room) -> list[str]:
     """Return the members' names, each with its side or role in the room's format: Claude (for)."""
-    roles = {member.name: room.role_of(member.name) for member in room.members}
-    seats = {name: role for name, role in roles.items() if role != "member"}
     found = []
     for member in room.members:
-        seat = seats.get(member.name) or (member.side if FORMATS[room.format].has_sides else "")
+        role, side = room.role_of(member.name), member.side if FORMATS[room.format].has_sides else ""
+        seat = side if role == "member" else role
         found.append(f"{escaped(member.shown)} ({seat})" if seat else escaped(member.shown))
     return found
 
@@ -166,17 +165,18 @@ def opening_text(room: Room, question: str = "", asked_by: str = "", rules: str 
     opener = f" {name} opened this room." if name else ""
     if room.proposed:
         opener = f" {name or 'A member'} proposed this debate{f', and {began}' if began else ''}."
-    text = f"{_beginning(room)}{who}{DISCUSS}{turns}.{opener}{first} {VOTES}"
-    schedule = room.schedule()
-    phases = ", ".join(f"{phase.name} (until turn {last})" for phase, last in schedule)
-    lines = [f"> {escaped(one_line(room.details, SHOWN_DETAILS))}"] if room.details else []
-    lines += [f"**Format**: {room.format}: {phases}"] if schedule else []
+    lines = [f"{_beginning(room)}{who}{DISCUSS}{turns}.{opener}{first} {VOTES}"]
+    if room.details:
+        lines.append(f"> {escaped(one_line(room.details, SHOWN_DETAILS))}")
+    if phases := ", ".join(f"{phase.name} (until turn {last})" for phase, last in room.schedule()):
+        lines.append(f"**Format**: {room.format}: {phases}")
     if room.pace != LIVE:
         lines.append(f"**Pace**: {describe_pace(room.pace)}")
     if room.policy == "moderated" and room.moderator is None:
         lines.append("**Who speaks next**: you decide. After each turn, the room waits until you name a member.")
-    lines += [f"**Rules**: {escaped(one_line(rules, SHOWN_RULES))}"] if rules.strip() else []
-    return "\n".join((text, *lines))
+    if rules.strip():
+        lines.append(f"**Rules**: {escaped(one_line(rules, SHOWN_RULES))}")
+    return "\n".join(lines)
 
 
 def is_opening(room: Room, text: str) -> bool:
@@ -277,17 +277,15 @@ class RoomOpener:
         give = or_default(AWAY, "rooms are not open yet")(self._orders.give)
         outcome = await give(Command(command="room-open", channel_id=thread_id, room=order))
         if outcome == OPENED:
-            await self._forget(opening)
-            return Opening(OPENED, thread_id)
-        if outcome in (NOBODY, AWAY):
-            return Opening(outcome, thread_id)
-        log.warning("%s: the coordinator did not open room %d: %s", self.agent, thread_id, outcome)
-        await self._give_up(opening)
+            await self._openings.drop(opening.request)
+        elif outcome not in (NOBODY, AWAY):
+            log.warning("%s: the coordinator did not open room %d: %s", self.agent, thread_id, outcome)
+            await self._give_up(opening)
         return Opening(outcome, thread_id)
 
     async def _give_up(self, opening: RoomOpening) -> None:
         """Say in the channel that there is no room, and delete the draft."""
-        await self._forget(opening)
+        await self._openings.drop(opening.request)
         if message_id := opening.room.thread_id:
             channel_id = opening.room.channel_id
             with suppress(CannotPost):  # logged there; the message may be gone
@@ -295,6 +293,3 @@ class RoomOpener:
                     await self.bot.say(channel_id, message_id, NOT_OPENED, f"not {opening.request}")
                 else:
                     await self.bot.edit_opening(channel_id, message_id, f"{opening.text}\n{NOT_OPENED}")
-
-    async def _forget(self, opening: RoomOpening) -> None:
-        await self._openings.drop(opening.request)

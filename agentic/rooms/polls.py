@@ -7,12 +7,13 @@ counts are kept.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentic.formats import SIDES
 from agentic.rooms.room_bot import Poll, Stands
 from agentic.state.rooms import Room
+from agentic.text import counted
 
 MAX_QUESTION = 300  # characters; Discord takes no more
 WHERE = " Where do you stand?"
@@ -50,33 +51,24 @@ def moves_between(before: Stands, after: Stands) -> Moves:
     return Moves(len(both), Counter(to for _, to in moved), Counter(of for of, _ in moved))
 
 
-def sides_of(room: Room) -> Sequence[str]:
-    """Return the sides that the room's members have or had."""
-    return [side for side in SIDES if any(member.side == side for member in room.everyone)]
-
-
 def moves_line(room: Room, moves: Moves) -> str:
     """Say for the closing card who moved the room: the side that gained most comes first."""
     if not moves.voters:
         return "**Who moved the room**: nobody answered both polls."
-    told = [side for side in sides_of(room) if moves.won.get(side) or moves.lost.get(side)]
+    sides = [side for side in SIDES if any(member.side == side for member in room.everyone)]  # that members have or had
+    told = [side for side in sides if moves.won.get(side) or moves.lost.get(side)]
+    people = counted(moves.voters, "person", "people")
     if not told:
-        return (
-            f"**Who moved the room**: nobody. Of {_people(moves.voters)} who answered both polls, none changed sides."
-        )
+        return f"**Who moved the room**: nobody. Of {people} who answered both polls, none changed sides."
     told.sort(key=lambda side: (-moves.gain(side), -moves.won.get(side, 0)))
     changes = ", ".join(_change(side, moves, is_first=side == told[0]) for side in told)
-    return f"**Who moved the room**: {changes} (of {_people(moves.voters)} who answered both polls)."
+    return f"**Who moved the room**: {changes} (of {people} who answered both polls)."
 
 
 def _change(side: str, moves: Moves, *, is_first: bool) -> str:
     """Say it as "against won over 3 people and lost 1", or after the first side as "for 1"."""
     won, lost = moves.won.get(side, 0), moves.lost.get(side, 0)
     if not won:
-        return f"{side} lost {_people(lost) if is_first else lost}"
-    gained = f"{side} won over {_people(won)}" if is_first else f"{side} {won}"
+        return f"{side} lost {counted(lost, 'person', 'people') if is_first else lost}"
+    gained = f"{side} won over {counted(won, 'person', 'people')}" if is_first else f"{side} {won}"
     return f"{gained} and lost {lost}" if lost else gained
-
-
-def _people(number: int) -> str:
-    return "1 person" if number == 1 else f"{number} people"

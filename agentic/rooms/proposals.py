@@ -20,8 +20,8 @@ from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
 from agentic.chat.service import Person
 from agentic.context.entries import one_line
+from agentic.rooms.notices import HIDDEN
 from agentic.rooms.opening import MAX_NAME, RoomDraft, RoomOpener, escaped, opening_text, room_of, thread_name
-from agentic.rooms.threads import HIDDEN
 from agentic.state.budgets import MEMBERS_SCOPE
 from agentic.state.leases import AnyLease
 from agentic.state.proposals import PROPOSAL_SECONDS, PROPOSAL_SIGN, Proposal
@@ -71,23 +71,21 @@ class ProposalKeeper:
         except StateUnavailable as away:
             log.debug("proposed debates wait: %s", away)
             return
-        known = self._next_look
-        self._next_look = {each.id: known.get(each.id, 0.0) for each in proposals}
+        self._next_look = {each.id: self._next_look.get(each.id, 0.0) for each in proposals}
         for proposal in proposals:
             is_stirred = proposal.message_id in stirred or proposal.id in stirred
             if self._next_look[proposal.id] > self._clock() and not is_stirred:
                 continue
             try:
                 await self.advance(proposal)
-                self._next_look[proposal.id] = min(
-                    self._clock() + LOOK_SECONDS, max(self._clock(), proposal.at + PROPOSAL_SECONDS)
-                )
+                now = self._clock()
+                self._next_look[proposal.id] = min(now + LOOK_SECONDS, max(now, proposal.at + PROPOSAL_SECONDS))
+                continue
             except (CannotPost, StateUnavailable) as error:
                 log.info("proposed debate %d continues in %.0f s: %s", proposal.id, RETRY_SECONDS, error)
-                self._next_look[proposal.id] = self._clock() + RETRY_SECONDS
             except Exception:  # the edge of the loop: the other proposals continue
                 log.exception("proposed debate %d failed", proposal.id)
-                self._next_look[proposal.id] = self._clock() + RETRY_SECONDS
+            self._next_look[proposal.id] = self._clock() + RETRY_SECONDS
 
     async def advance(self, proposal: Proposal) -> None:
         """Take the proposal's next step. Raises CannotPost and StateUnavailable if a later try may work."""
@@ -153,20 +151,18 @@ class ProposalKeeper:
 
     async def _was_deleted(self, proposal: Proposal) -> bool:
         """Whether a moderator refused the proposal by deleting its message; False if its bot isn't here."""
-        bots = [one.bot for one in self._openers() if one.agent == proposal.agent]
-        return bool(bots) and not await bots[0].has_message(proposal.channel_id, proposal.message_id or 0)
+        bot = next((one.bot for one in self._openers() if one.agent == proposal.agent), None)
+        return bot is not None and not await bot.has_message(proposal.channel_id, proposal.message_id or 0)
 
     async def _open(self, proposal: Proposal, began: str) -> None:
         opener, now = self._opener_of(proposal), self._clock()
         able = await self._able(opener, proposal)
         if len(able) < MIN_MEMBERS:
-            await self._end(proposal, TOO_FEW)
-            return
+            return await self._end(proposal, TOO_FEW)
         date = datetime.fromtimestamp(now, self._services.settings.timezone).date().isoformat()
         use = (await self._services.state.limits.budgets.uses(date, [MEMBERS_SCOPE]))[MEMBERS_SCOPE]
         if use.is_nearly_used_up:
-            await self._end(proposal, NO_MONEY)
-            return
+            return await self._end(proposal, NO_MONEY)
         draft = RoomDraft(
             asked_by=proposal.proposed_by,
             channel_id=proposal.channel_id,

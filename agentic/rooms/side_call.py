@@ -30,10 +30,9 @@ async def ask_about_room(
     """Return the model's answer, or "" after logging why there is none and what happens `instead`. The call counts
     against the budgets of `agent` and of the room's payer. `kind`: of the turn and the call. Each `key` has one call,
     and a second one if the program ended before it used the first one's answer."""
-    now = services.clock()
-    turn_id, limits = f"{kind}-{room.thread_id}-{key}", AgentLimits(agent, services.state, services.clock)
+    now, limits = services.clock(), AgentLimits(agent, services.state, services.clock)
     call = SideCall(
-        turn_id=turn_id,
+        turn_id=f"{kind}-{room.thread_id}-{key}",
         kind=kind,
         call_kind=kind,
         channel_id=room.thread_id,
@@ -49,7 +48,7 @@ async def ask_about_room(
         except TurnAborted as made_before:
             if made_before.reason != "interrupted":
                 raise
-            return (await run_side_call(replace(call, turn_id=f"{turn_id}-again"), model, limits)).text
+            return (await run_side_call(replace(call, turn_id=f"{call.turn_id}-again"), model, limits)).text
     except TurnAborted as refused:
         log.info("room %d: %s was refused: %s; %s", room.thread_id, kind, refused, instead)
     except ModelError as error:

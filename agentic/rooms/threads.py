@@ -1,4 +1,4 @@
-"""Look after the threads of rooms: notices, lock, archive. Pause a room if someone else changes its thread.
+"""Look after the threads of rooms: notices, lock, archive.
 
 RoomThreadManager says once why a room is paused, locks its thread between the breaks for the audience, posts the
 closing card, archives the thread, and removes members whose personas were deleted:
@@ -9,17 +9,13 @@ closing card, archives the thread, and removes members whose personas were delet
 
 It runs in one process, the one that acts for the personas, and takes its state from Redis. So it may be interrupted
 anywhere: a step without a mark is repeated, and before a notice is repeated, it is looked for in the thread.
-
-ThreadWatch pauses a room if someone else archived, locked, or deleted its thread, or if the bot lost its access. Every
-bot of the server sees this, but the coordinator pauses a room once, and the manager says so once. The room's marks tell
-our own locks and archives from others'.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -28,21 +24,18 @@ from typing import Literal, TypeVar
 from agentic.agent.roster import LOOK_EVERY
 from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
-from agentic.formats import FORMATS, SIDES
 from agentic.process.tasks import wait_at_most
 from agentic.rooms.ledger import ledger_of, list_arguments
-from agentic.rooms.opening import escaped, is_opening
+from agentic.rooms.notices import HIDDEN, NOT_LOCKED, for_channel, line_text, slot_line, why_line
+from agentic.rooms.opening import is_opening
 from agentic.rooms.polls import AFTER, BEFORE, MAX_HOURS, poll_of
 from agentic.rooms.room_bot import Poll, RoomBot, RoomPost, Stands, ThreadWords
 from agentic.state.leases import AnyLease
-from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, NOT_ASKED, PERSONA_FIELDS, VOTE, Marks, Room, RoomLine
-from agentic.state.silence import ChannelRef, Silenced
-from agentic.text import counted
+from agentic.state.rooms import NOT_ASKED, PERSONA_FIELDS, Marks, Room, RoomLine
 from agentic.wire import keys
-from agentic.wire.bus import NOBODY, Bus
-from agentic.wire.connection import StateUnavailable, or_default
+from agentic.wire.bus import Bus
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.messages import Command, RoomNotice, RoomOrder, read
-from agentic.wire.reasons import ENDINGS
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 15.0  # after a step that failed
@@ -51,7 +44,6 @@ SKEW_SECONDS = 60.0  # between the coordinator's clock and Discord's
 MAX_AT_ONCE = 8  # rooms
 SETTLE_SECONDS = LOOK_EVERY + 1.0  # after a roster change; a moved or copied folder is back by then
 
-HIDDEN = "🫥 "  # bots don't read messages that begin with it
 ACTIVE = "active"
 GONE = "deleted"
 # Values of `standing_of` after which the thread of a resumed room may still be archived.
@@ -60,36 +52,6 @@ SHUT = frozenset({"paused archived", "paused no_access"})
 OUTSIDE: frozenset[str | None] = frozenset({GONE, "archived"})
 # Causes of a pause in which a line waits: nobody may write in the thread, or a post would reopen it.
 WITHOUT_LINES: frozenset[str | None] = frozenset({GONE, "archived", "locked", "no_access"})
-# The reasons of failed turns, for people.
-FAILURES: Mapping[str, str] = {
-    "absent": "it's offline",
-    "agent_budget": "its daily budget is used up",
-    "benched": "its AI provider keeps failing",
-    "daily_limit": "it has used up its turns for today",
-    "deadline": "it took too long",
-    "discord_failed": "Discord didn't accept its post",
-    "model_failed": "its AI provider returned an error",
-    "picture_failed": "its picture couldn't be made",
-    "refused": "its model declined to answer",
-    "session_lost": "its coding session was lost",
-    "timed_out": "it took too long",
-    "unknown_channel": "it can't see this thread",
-    "unreadable": "its model repeated a message, or its answer couldn't be read",
-}
-OTHER_FAILURE = "the program had an error, which is in the owner's log"
-GO_ON = "Use /room resume to continue."
-WHAT_TO_DO: Mapping[str | None, str] = {
-    "stopped": "Use /resume here first, then /room resume to continue.",
-    "archived": "Use /room resume to bring the thread back and continue.",
-    "locked": "Unlock the thread, then use /room resume to continue.",
-    GONE: "It can't continue. Use /room create to open a new one.",
-    "no_access": "Let the bots see the thread and write in it (personas also need Manage Webhooks), then use"
-    " /room resume to continue.",
-}
-NOT_LOCKED = (
-    f"{HIDDEN}I can't lock this thread outside the audience's time, because some bots here lack the Manage Threads"
-    " permission. The room continues, and anyone can write at any time."
-)
 
 log = logging.getLogger(__name__)
 
@@ -147,8 +109,7 @@ class RoomThreadManager:
         self._roster.on_change(self._look_for_members_soon)
 
     def _on_notice(self, raw: str) -> None:
-        notice = read(RoomNotice, raw)
-        if notice is not None and self._lease.is_held:
+        if (notice := read(RoomNotice, raw)) is not None and self._lease.is_held:
             self._look_at(notice.thread_id, self._clock())
 
     def _look_for_members_soon(self) -> None:
@@ -176,7 +137,7 @@ class RoomThreadManager:
             self._due.clear()
             return
         try:
-            if not self._swept and self._bots.any():
+            if not self._swept and self._bots.online():
                 await self.sweep()
             if self._swept and self._members_due <= self._clock():
                 await self._update_members()
@@ -199,7 +160,7 @@ class RoomThreadManager:
         try:
             for room in await self._rooms.list("active", limit=None):
                 for name, order, wanted in self._changes_of(room):
-                    outcome = await self._orders.give(Command(command=name, channel_id=room.thread_id, room=order))
+                    outcome = await self._order(name, room, order)
                     log.info("room %d: %s after a change of personas: %s", room.thread_id, name, outcome)
                     if outcome != wanted:
                         self._members_due = min(due, self._members_due)
@@ -258,6 +219,7 @@ class RoomThreadManager:
 
     async def _do(self, step: Step, room: Room, marks: Marks) -> None:
         bots, mark, now = self._bots, partial(self._marks.set, room.thread_id), self._clock()
+        key = f"{standing_of(room)} {room.changed_at}"  # of what is said once about a status
         is_done = True  # False if no bot may do it: then it's marked as done, or it would be tried forever
         match step:
             case "settle":
@@ -298,13 +260,11 @@ class RoomThreadManager:
             case "report" if room.why == "no_access" and await self._was_deleted(room):
                 return  # the room changes, and is looked at again
             case "report":  # in the channel above if the thread is gone
-                key, place = _key(room), ChannelRef(room.thread_id, room.channel_id, room.guild_id)
-                notice = why_line(room, self._services.silence.check(place))
+                notice = why_line(room, self._services.silence.check(room.place))
                 is_done = room.why not in OUTSIDE and await self._say(room, notice, key)
                 is_done = is_done or await self._say(room, for_channel(notice, room), key, outside=True)
                 await mark(standing=standing_of(room))
             case "card":
-                key = _key(room)
                 if key not in self._cards:
                     words = replace(await bots.words(room), stands=await self._stands(room, marks))
                     self._cards[key] = await self._close(room, words)
@@ -313,16 +273,16 @@ class RoomThreadManager:
                 await mark(standing=standing_of(room), line=newest)  # the card says why it is over
                 del self._cards[key]
         if not is_done:
-            log.warning(
-                "room %d: no bot has the permission for this step in its thread: %s; skipped", room.thread_id, step
-            )
+            log.warning("room %d: no bot has the permission for this step: %s; skipped", room.thread_id, step)
 
     async def _keep_ledger(self, room: Room) -> None:
         """Let the cheap model list the arguments made so far, and give the list to the coordinator."""
-        made = await list_arguments(self._services, room, partial(self._bots.posts, room))
-        if made:
-            order = Command(command="room-ledger", channel_id=room.thread_id, room=RoomOrder(ledger=made))
-            log.info("room %d: its list of arguments: %s", room.thread_id, await self._orders.give(order))
+        if made := await list_arguments(self._services, room, partial(self._bots.posts, room)):
+            outcome = await self._order("room-ledger", room, RoomOrder(ledger=made))
+            log.info("room %d: its list of arguments: %s", room.thread_id, outcome)
+
+    async def _order(self, name: str, room: Room, order: RoomOrder) -> str:
+        return await self._orders.give(Command(command=name, channel_id=room.thread_id, room=order))
 
     async def _ask(self, room: Room, text: str, hours: int, *, since: float | None = None) -> int:
         """Post a poll, and return its message, or NOT_ASKED."""
@@ -360,8 +320,7 @@ class RoomThreadManager:
         """Whether the thread is invisible because it was deleted. If so, tell the coordinator."""
         if not await self._bots.is_gone(room):
             return False
-        order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=GONE))
-        outcome = await self._orders.give(order)
+        outcome = await self._order("room-pause", room, RoomOrder(reason=GONE))
         log.info("room %d: its thread was deleted: %s", room.thread_id, outcome)
         return outcome == "room_paused"
 
@@ -369,10 +328,6 @@ class RoomThreadManager:
         after = since or room.changed_at - SKEW_SECONDS
         unsure = room.thread_id in self._unsure
         return await self._bots.say(room, text, key, outside=outside, since=after if unsure else None)
-
-
-def _key(room: Room) -> str:
-    return f"{standing_of(room)} {room.changed_at}"
 
 
 # -- what a thread needs next -----------------------------------------------------------------------------------------
@@ -440,106 +395,6 @@ def next_line(room: Room, marks: Marks) -> RoomLine | None:
     return next((line for line in room.lines if line.number > marks.line), None)
 
 
-def line_text(room: Room, line: RoomLine) -> str:
-    """Say what happened in the room, and whether a member comes back."""
-    shown = [escaped(name) for name in line.members]
-    who, failure = ", ".join(shown), FAILURES.get(line.why, OTHER_FAILURE)
-    match line.kind:
-        case "failed":
-            return (
-                f"{HIDDEN}{who} couldn't take its turn: {failure}. The room continues, and {who} gets another try on"
-                f" its next turn. After {MAX_FAILURES} failed turns in a row, it leaves the room."
-            )
-        case "waits":
-            return (
-                f"{HIDDEN}This room is waiting for a person to say who speaks next. Write a member's name, reply to a"
-                f" member's post, or @mention a bot. The members are: {who}. If nobody is named for half an hour, the"
-                " room pauses."
-            )
-        case "thinking":
-            return f"{HIDDEN}{who} is thinking (about {line.why} s)…"
-        case "phase":
-            next_one = f" Next: {who}." if who else ""
-            return f"{HIDDEN}{phase_text(room, line.why)}{next_one}"
-        case "next":
-            return f"{HIDDEN}{who} speaks next, <t:{line.why}:R> (<t:{line.why}:t>)."
-        case "slot":
-            return slot_over_line(line)
-        case "unclear":
-            return f"{HIDDEN}That name fits more than one member: {' or '.join(shown)}. Write the whole name."
-    left = {
-        "chose": f"{who} decided to leave the room, with the post above. Use /room add to bring it back.",
-        "removed": f"Someone removed {who} from the room. Use /room add to bring it back.",
-        "deleted": f"{who} is no longer in this room, because the persona was deleted.",
-    }
-    failed = (
-        f"{who} has left the room after {MAX_FAILURES} failed turns in a row: {failure}. Use /room add to bring it"
-        " back."
-    )
-    text = f"{HIDDEN}{left.get(line.why, failed)}"
-    sides = {member.side for member in room.left if member.shown in line.members} - {each.side for each in room.members}
-    if (side := next(iter(sides & {*SIDES[:2]}), None)) is not None:
-        text += f" Nobody is {side} it now."
-    if room.status == "paused" and len(room.members) < MIN_MEMBERS:
-        text += " Fewer than two members are left, so use /room add before /room resume."
-    return text
-
-
-def phase_text(room: Room, name: str) -> str:
-    """Say which phase has begun, how long it lasts, and what happens in it."""
-    phase, last = next(((phase, last) for phase, last in room.schedule() if phase.name == name), (None, 0))
-    shown = f"**{name[:1].upper()}{name[1:]}**"
-    return shown if phase is None else f"{shown}, until turn {last}: {phase.about}."
-
-
-def slot_line(room: Room, now: float) -> str:
-    seconds = counted(max(1, round((room.slot_until or now) - now)), "second")
-    if room.closing_because is not None:
-        which = "convinced you" if FORMATS[room.format].has_sides else "you liked best"
-        return (
-            f"{HIDDEN}That was the last post. You have {seconds} to vote: react with {VOTE} to the posts that {which}."
-            " Then the room closes."
-        )
-    return f"{HIDDEN}The floor is yours for {seconds}. Ask what you want: the next speakers answer your questions."
-
-
-def slot_over_line(line: RoomLine) -> str:
-    """Say that a slot is over, how many messages get an answer, and who is next."""
-    messages = counted(int(line.why) if line.why.isdecimal() else 1, "message")
-    answered = "Nobody asked anything." if line.why == "0" else f"The next speakers answer {messages}."
-    next_one = f" Next: {escaped(line.members[0])}." if line.members else ""
-    return f"{HIDDEN}The audience's time is over. {answered}{next_one}"
-
-
-def why_line(room: Room, silenced: Silenced | None = None) -> str:
-    """Say why the room is paused, and what to do. `silenced`: the stop or pause that applies to its thread."""
-    because, turns = _because(room), f" after {counted(room.turn_number, 'turn')}" if room.turn_number else ""
-    what_to_do = WHAT_TO_DO.get(room.why, GO_ON)
-    if room.why == "stopped" and silenced is not None and silenced.channel_id != room.thread_id:
-        end = f"/resume in <#{silenced.channel_id}>" if silenced.channel_id is not None else "/bots resume"
-        what_to_do = f"Use {end} first, then /room resume to continue."
-    return f"{HIDDEN}This room is paused{turns}{because}. {what_to_do}"
-
-
-def for_channel(line: str, room: Room) -> str:
-    """Return a line about the room for the channel above its thread."""
-    return line.replace("This room", f"The room “{room.topic}”", 1)
-
-
-def closed_line(room: Room) -> str:
-    turns = f" after {counted(room.turn_number, 'turn')}" if room.turn_number else ""
-    text = f"{HIDDEN}**This room is closed**{turns}{_because(room)}."
-    newest = room.lines[-1] if room.lines else None
-    if room.why == "too_few_left" and newest is not None and newest.kind == "left":
-        text += f" {line_text(room, newest).removeprefix(HIDDEN)}"
-    return text
-
-
-def _because(room: Room) -> str:
-    words = next((words for reason, words in ENDINGS.items() if reason == room.why), "")
-    return f": {words}" if words else ""
-
-
 # -- the bots that do it ----------------------------------------------------------------------------------------------
 
 
@@ -548,14 +403,11 @@ class ThreadBots:
     another process. Temporary failures raise CannotPost."""
 
     def __init__(self, online: Callable[[], Sequence[RoomBot]], has_bot: Callable[[str], bool]) -> None:
-        self._online, self._has_bot = online, has_bot
-
-    def any(self) -> bool:
-        return bool(self._online())
+        self.online, self._has_bot = online, has_bot
 
     def near(self, room: Room) -> list[RoomBot]:
         """Return the bots that see the room's channel, in a fixed order: a repeated notice has the same author."""
-        near = sorted((bot for bot in self._online() if bot.sees(room.channel_id)), key=lambda bot: bot.agent)
+        near = sorted((bot for bot in self.online() if bot.sees(room.channel_id)), key=lambda bot: bot.agent)
         if not near:
             raise CannotPost("unknown_channel")
         return near
@@ -600,8 +452,7 @@ class ThreadBots:
     async def words(self, room: Room) -> ThreadWords:
         """Return what was said in the thread; nothing if it can't be read anymore. Only members' posts are posts of the
         room, and nothing before its opening message, if it was opened in a thread."""
-        first = self.near(room)[:1]
-        found = await self._by_any(first, lambda bot: bot.words(room.channel_id, room.thread_id))
+        found = await self._by_any(self.near(room)[:1], lambda bot: bot.words(room.channel_id, room.thread_id))
         words, names = found[0] if found else ThreadWords(), {member.name for member in room.everyone}
         opened = next((post.message_id for post in words.posts if is_opening(room, post.text)), 0)
         posts = (post for post in words.posts if post.message_id > opened and post.agent in names)
@@ -626,83 +477,3 @@ class ThreadBots:
                 if not error.is_final:
                     raise
         return []
-
-
-# -- changes by others ------------------------------------------------------------------------------------------------
-
-
-class ThreadWatch:
-    """Watch the rooms of one bot's servers. `lease`: whether this process acts for the bot."""
-
-    def __init__(self, services: Services, bot: RoomBot, *, lease: AnyLease) -> None:
-        self._bot, self._lease, self._orders = bot, lease, services.bus.orders
-        self._rooms, self._marks = services.state.coordination.rooms, services.state.coordination.room_marks
-        self._conversations = services.state.coordination.conversations
-
-    @or_default(None, "changes of threads and channels are not followed")
-    async def changed(self, thread_id: int, *, archived: bool, locked: bool) -> None:
-        room = await self._rooms.read(thread_id) if (archived or locked) and self._lease.is_held else None
-        if room is not None and room.status == "active":
-            marks = await self._marks.read(thread_id)
-            if locked and not marks.locked:
-                await self._pause(room, "locked")
-            elif archived and not marks.archived:
-                await self._pause(room, "archived")
-
-    @or_default(None, "changes of threads and channels are not followed")
-    async def deleted(self, thread_id: int) -> None:
-        """Pause the deleted thread's room, even if it isn't active: it can never be resumed."""
-        room = await self._rooms.read(thread_id) if self._lease.is_held else None
-        if room is not None:
-            await self._pause(room, "deleted")
-
-    @or_default(None, "changes of threads and channels are not followed")
-    async def channel_deleted(self, channel_id: int) -> None:
-        """Pause the rooms of a deleted channel. Discord doesn't name the threads that went with it."""
-        for room in await self._rooms.list(limit=None) if self._lease.is_held else ():
-            if room.channel_id == channel_id and room.why != "deleted":
-                await self._pause(room, "deleted")
-
-    @or_default(None, "changes of threads and channels are not followed")
-    async def permissions_changed(self, guild_id: int) -> None:
-        """Pause the bot's rooms in which it may no longer write, after permissions changed."""
-        for room in await self._rooms.list("active", limit=None) if self._lease.is_held else ():
-            takes_part = room.guild_id == guild_id and self._bot.agent in room.names
-            if takes_part and self._bot.may_write_in_threads(room.channel_id) is False:
-                await self._pause(room, "no_access")
-
-    @or_default(None, "changes of threads and channels are not followed")
-    async def came_back(self) -> None:
-        """Check the rooms after a new connection, since events were missed before it."""
-        for room in await self._rooms.list(limit=None) if self._lease.is_held else ():
-            if room.status == "closed" or room.why == "deleted":
-                continue
-            now = await self._bot.read_thread(room.channel_id, room.thread_id)
-            if now is not None and now.deleted:
-                await self._pause(room, "deleted")
-            elif now is not None:
-                if now.locked:
-                    await self.changed(room.thread_id, archived=now.archived, locked=True)
-                await self._withdraw_deleted(room)
-
-    async def _withdraw_deleted(self, room: Room) -> None:
-        """Tell the coordinator which of the messages that wait for an answer were deleted meanwhile."""
-        state = await self._conversations.read(room.thread_id, at_rest=True)
-        heard = state.talk.heard if state is not None else ()
-        waiting = [each.message_id for each in heard if each.waits_for(room.names) is not None]
-        try:
-            deleted = await self._bot.find_deleted(room.channel_id, room.thread_id, waiting) if waiting else ()
-        except CannotPost as error:
-            log.info("room %d: looking for deleted messages failed: %s; they still count", room.thread_id, error)
-            return
-        if deleted:
-            order = RoomOrder(deleted=tuple(deleted))
-            await self._orders.give(Command(command="room-withdraw", channel_id=room.thread_id, room=order))
-
-    async def _pause(self, room: Room, reason: str) -> None:
-        order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=reason))
-        outcome = await self._orders.give(order)
-        if outcome == NOBODY:
-            log.warning("%s: room %d is %s, but no coordinator answered", self._bot.agent, room.thread_id, reason)
-        else:
-            log.info("%s: room %d is %s: %s", self._bot.agent, room.thread_id, reason, outcome)

@@ -28,7 +28,7 @@ from agentic.agent.services import Services
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model
 from agentic.rooms.opening import RoomOpener
-from agentic.rooms.threads import ThreadWatch
+from agentic.rooms.thread_watch import ThreadWatch
 from agentic.runtime.services import keep_present
 from agentic.services.discord.gateway import GatewayConnection, SessionLimit, show_backoff
 from agentic.services.discord.odd_payloads import tolerate_unreadable_events

@@ -26,6 +26,7 @@ from agentic.formats import DEFAULT_FORMAT, FORMATS, GUEST, SIDES, FormatName, P
 from agentic.pace import LIVE, parse_pace
 from agentic.policies import PolicyName
 from agentic.state.budgets import MEMBERS
+from agentic.state.silence import ChannelRef
 from agentic.wire import keys
 from agentic.wire.connection import Store, or_default, when_back
 from agentic.wire.entries import StoredValue
@@ -179,6 +180,10 @@ class Room(StoredValue):
     proposed: bool = False  # a member proposed it, so the budget for such debates pays
     opened_at: float = 0.0
     changed_at: float = 0.0
+
+    @property
+    def place(self) -> ChannelRef:
+        return ChannelRef(self.thread_id, self.channel_id, self.guild_id)
 
     @property
     def has_slots(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentic.rooms.threads import HIDDEN, line_text
+from agentic.rooms.notices import HIDDEN, line_text
 from agentic.wire.bus import AgentTimedOut
 from agentic.wire.messages import Instruction
 from tests.support.coordinator_doubles import Ids

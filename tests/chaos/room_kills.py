@@ -39,8 +39,8 @@ from aiohttp import web
 
 from agentic.formats import FORMATS, FormatName
 from agentic.local.discord.world import Channel
+from agentic.rooms.notices import HIDDEN
 from agentic.rooms.polls import AFTER, BEFORE
-from agentic.rooms.threads import HIDDEN
 from agentic.state.conversations import ConversationStore
 from agentic.state.rooms import Room, RoomMember, RoomStore
 from agentic.wire import keys

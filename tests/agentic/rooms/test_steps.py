@@ -2,16 +2,8 @@
 
 import pytest
 
-from agentic.rooms.threads import (
-    HIDDEN,
-    closed_line,
-    for_channel,
-    line_text,
-    next_step,
-    slot_line,
-    standing_of,
-    why_line,
-)
+from agentic.rooms.notices import HIDDEN, closed_line, for_channel, line_text, slot_line, why_line
+from agentic.rooms.threads import next_step, standing_of
 from agentic.state.rooms import NOT_ASKED, Marks, Room, RoomLine, RoomMember
 from agentic.state.silence import EVERYTHING, Scope, Silenced
 from agentic.wire.reasons import ENDINGS, PAUSES

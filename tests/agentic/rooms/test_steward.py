@@ -15,11 +15,11 @@ from agent_config import FrontMatter
 from agentic.agent.roster import RosterEntry
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.closing import close_room
+from agentic.rooms.notices import NOT_LOCKED
 from agentic.rooms.polls import AFTER, BEFORE
 from agentic.rooms.room_bot import Poll, RoomPost, Stands, ThreadWords
 from agentic.rooms.threads import (
     MAX_RETRY_SECONDS,
-    NOT_LOCKED,
     RETRY_SECONDS,
     SETTLE_SECONDS,
     RoomThreadManager,

@@ -12,7 +12,7 @@ import pytest
 
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.room_bot import ThreadNow
-from agentic.rooms.threads import ThreadWatch
+from agentic.rooms.thread_watch import ThreadWatch
 from agentic.state.conversation_state import ConversationState
 from agentic.state.conversations import ConversationStore
 from agentic.state.leases import ConditionalLease
