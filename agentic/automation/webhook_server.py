@@ -19,13 +19,13 @@ import logging
 import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Literal
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agentic.net.http_server import Connections, port_warning, read_body, serve_http
+from agentic.net.http_server import Connections, is_same_secret, read_body, serve_if_free
 from agentic.state.posts import ReplayGuard
 
 MAX_BYTES = 32_768
@@ -123,30 +123,21 @@ class WebhookServer:
     def _refused(self, agent: str, signature: str, timestamp: str, body: bytes) -> str | None:
         """Return the reason for refusing a signature; None if it is right."""
         if _TIMESTAMP.fullmatch(timestamp) and abs(self._clock() - int(timestamp)) <= GOOD_FOR:
-            if _equal(sign(self._secret, timestamp, agent, body), signature):
+            if is_same_secret(sign(self._secret, timestamp, agent, body), signature):
                 return None
             # The first scheme, which left the agent out: refused, with a hint for its senders.
             signed = timestamp.encode() + b"." + body
-            if _equal("sha256=" + hmac.new(self._secret.encode(), signed, hashlib.sha256).hexdigest(), signature):
+            old = "sha256=" + hmac.new(self._secret.encode(), signed, hashlib.sha256).hexdigest()
+            if is_same_secret(old, signature):
                 return OLD_SCHEME
         return "not signed, or too old"
 
 
-def _equal(expected: str, given: str) -> bool:
-    return hmac.compare_digest(expected.encode(), given.encode(errors="replace"))
-
-
 @asynccontextmanager
-async def serve_webhooks(server: WebhookServer, host: str, port: int, connections: Connections) -> AsyncIterator[int]:
-    """Serve on the port while entered; 0 serves nothing. Yields the port.
-
-    If the port is in use (by another bot's process with the same .env), that is a warning: the bots matter more.
-    """
-    async with AsyncExitStack() as stack:
-        if port:
-            try:
-                await stack.enter_async_context(serve_http(server.app(), host, port, connections))
-                log.info("webhook events are taken at http://%s:%d/events/", host, port)
-            except OSError as error:
-                log.warning("%s", port_warning("EVENTS_PORT", host, port, error, "webhook events are not taken"))
-        yield port
+async def serve_webhooks(server: WebhookServer, host: str, port: int, connections: Connections) -> AsyncIterator[None]:
+    """Serve on the port while entered."""
+    about = {"setting": "EVENTS_PORT", "consequence": "webhook events are not taken"}
+    async with serve_if_free(server.app(), host, port, connections, **about) as is_served:
+        if is_served:
+            log.info("webhook events are taken at http://%s:%d/events/", host, port)
+        yield

@@ -11,7 +11,7 @@ import errno
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 
@@ -22,7 +22,7 @@ from agentic.console.parts import ConsoleContext
 from agentic.console.requests import errors_as_json
 from agentic.console.security import Security, add_headers
 from agentic.console.static_files import file_routes, read_files
-from agentic.net.http_server import Connections, port_warning, serve_http
+from agentic.net.http_server import Connections, serve_if_free
 
 MAX_BYTES = 262_144  # of a request's body: a persona file's text, whose characters may be escaped
 PORTS_TRIED = 50
@@ -49,16 +49,11 @@ def console_app(parts: ConsoleContext, *more: web.RouteDef) -> web.Application:
 
 @asynccontextmanager
 async def serve_app(app: web.Application, settings: Settings, connections: Connections) -> AsyncIterator[bool]:
-    """Serve during the `with` block. Yields whether it is served: a port in use is only a warning, because the bots
-    can run without the console."""
-    host, port, is_served = settings.console_host, settings.console_port, False
-    async with AsyncExitStack() as stack:
-        try:
-            await stack.enter_async_context(serve_http(app, host, port, connections))
-            is_served = True
+    """Serve during the `with` block. Yields whether it is served."""
+    host, port, about = settings.console_host, settings.console_port, {"consequence": "the console is off"}
+    async with serve_if_free(app, host, port, connections, setting="CONSOLE_PORT", **about) as is_served:
+        if is_served:
             log.info("console: %s", settings.console_link)
-        except OSError as error:
-            log.warning("%s", port_warning("CONSOLE_PORT", host, port, error, "the console is off"))
         yield is_served
 
 

@@ -21,6 +21,7 @@ from agent_config import Settings
 from agentic.actions.registry import Actions
 from agentic.console.requests import Refused
 from agentic.record.database import RecordError, connect, identity, read_migrations
+from agentic.record.export.story import Look
 from agentic.record.queries.posts import Picture
 from agentic.record.recorder import OFF, ReadState
 from agentic.state.shared_state import SharedState
@@ -95,6 +96,11 @@ class ConsoleContext:
             lines = (line for line in message.text.split("\n") if not line.startswith("poll: "))
             message = replace(message, text="\n".join(lines), poll=poll)
         return message.to_json()
+
+    def look(self, channels: Mapping[int, str]) -> Look:
+        """Return how exported pages name bots and these channels."""
+        bots = self.actions.context.services.chats.directory.ids
+        return Look(self.names, self.colors, channels=channels, zone=self.settings.timezone, bots=bots)
 
     def ending(self, why: str | None) -> str | None:
         return self.endings.get(why, why) if why else None

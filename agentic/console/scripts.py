@@ -69,8 +69,15 @@ def join_scripts(texts: Mapping[str, str]) -> dict[str, str]:
     pages = {name: _needed(name, modules) for module in modules.values() for name in module.loads}
     uses = Counter(name for needed in pages.values() for name in needed)
     frame = _needed(FRAME, modules) | {name for name, count in uses.items() if count >= COMMON}
-    files = {FRAME: (_frame_head(version), frame)}
-    files |= {name: (_page_head(version), needed - frame) for name, needed in pages.items()}
+    frame_head = (
+        f'export const $version = "{version}", $modules = {{}};\n'
+        "export const $load = async (name) => $modules[name] ?? (await import(`./${name}.js`), $modules[name]);\n"
+    )
+    page_head = (
+        f'import {{ $load, $modules, $version }} from "./{FRAME}.js";\n'
+        f'if ($version !== "{version}") throw new Error("the program has been updated");\n'
+    )
+    files = {FRAME: (frame_head, frame), **{name: (page_head, needed - frame) for name, needed in pages.items()}}
     return {
         name: "\n".join((head, *(modules[each].joined() for each in order if each in parts)))
         for name, (head, parts) in files.items()
@@ -92,17 +99,3 @@ def _needed(name: str, modules: Mapping[str, Module]) -> set[str]:
         found |= coming
         coming = {other for each in coming for other in modules[each].imports} - found
     return found
-
-
-def _frame_head(version: str) -> str:
-    return (
-        f'export const $version = "{version}", $modules = {{}};\n'
-        "export const $load = async (name) => $modules[name] ?? (await import(`./${name}.js`), $modules[name]);\n"
-    )
-
-
-def _page_head(version: str) -> str:
-    return (
-        f'import {{ $load, $modules, $version }} from "./{FRAME}.js";\n'
-        f'if ($version !== "{version}") throw new Error("the program has been updated");\n'
-    )

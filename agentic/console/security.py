@@ -15,7 +15,8 @@ and only in memory.
 
 from __future__ import annotations
 
-import hmac
+import base64
+import hashlib
 import logging
 import math
 import secrets
@@ -32,6 +33,7 @@ from pydantic import BaseModel, Field, SecretStr
 from agent_config import Settings
 from agentic.console.requests import Refused, read_body
 from agentic.net.addresses import client_network
+from agentic.net.http_server import is_same_secret
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -69,6 +71,12 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     if own is not None and (request.path == "/" or request.path.startswith(SHARED)):
         response.headers["Content-Security-Policy"] = own
     response.headers.setdefault("Cache-Control", "no-store")
+
+
+def hash_source(page: str, tag: str) -> str:
+    """Return the policy's source for the contents of the page's one element with this tag, such as style."""
+    contents = page.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+    return f"'sha256-{base64.b64encode(hashlib.sha256(contents.encode()).digest()).decode()}'"
 
 
 class Login(BaseModel):
@@ -156,12 +164,12 @@ class Security:
         csrf = self._without_token if self._token is None else self._sessions.get(request.cookies.get(COOKIE, ""))
         if csrf is None:
             raise Refused(401, "Sign in first.", {"WWW-Authenticate": "Bearer"})
-        if request.method not in ("GET", "HEAD") and not _equal(csrf, request.headers.get(CSRF, "")):
+        if request.method not in ("GET", "HEAD") and not is_same_secret(csrf, request.headers.get(CSRF, "")):
             raise Refused(403, "This page is out of date. Reload it.")
         request[CSRF_TOKEN] = csrf
 
     def _check_token(self, request: web.Request, token: str) -> None:
-        if self._token is not None and _equal(self._token.get_secret_value(), token):
+        if self._token is not None and is_same_secret(self._token.get_secret_value(), token):
             return
         address = request.remote or ""
         if (wait := self._throttle.wait(address)) > 0:
@@ -185,10 +193,6 @@ class Security:
         response = web.json_response({})
         response.del_cookie(COOKIE)
         return response
-
-
-def _equal(expected: str, given: str) -> bool:
-    return hmac.compare_digest(expected.encode(), given.encode(errors="replace"))
 
 
 def _host_name(host: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import hashlib
 import re
@@ -14,7 +13,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from agentic.console.scripts import join_scripts
-from agentic.console.security import CSP
+from agentic.console.security import CSP, hash_source
 
 FOLDER = Path(__file__).parent / "static"
 TYPES = {
@@ -74,16 +73,10 @@ def write_frame(page: str, first: str) -> bytes:
     return page.replace('data-first="live"', f'data-first="{first}"').encode()
 
 
-def policy_of(page: bytes) -> str:
-    """Return the Content-Security-Policy of the HTML, which allows its one script by the script's hash."""
-    script = page.partition(b"<script>")[2].partition(b"</script>")[0]
-    digest = base64.b64encode(hashlib.sha256(script).digest()).decode()
-    return CSP.replace("script-src 'self'", f"script-src 'self' 'sha256-{digest}'")
-
-
 def file_routes(files: Mapping[str, StaticFile]) -> Iterator[web.RouteDef]:
     """Yield a route for each file. The browser caches the files, and asks each time whether they have changed."""
-    policy = policy_of(files["/"].content)
+    script = hash_source(files["/"].content.decode(), "script")
+    policy = CSP.replace("script-src 'self'", f"script-src 'self' {script}")
 
     async def serve(request: web.Request) -> web.Response:
         file = files[request.path]

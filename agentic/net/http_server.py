@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hmac
 import logging
 import resource
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 
 from aiohttp import StreamReader, web
@@ -223,9 +224,21 @@ def explain_port(setting: str, host: str, error: OSError) -> tuple[str, str]:
     return f"can't be served at {host} ({error.strerror or error})", "choose another port or address"
 
 
-def port_warning(setting: str, host: str, port: int, error: OSError, consequence: str) -> str:
-    reason, advice = explain_port(setting, host, error)
-    return f"{setting} {port} {reason}, so {consequence}; {advice}"
+@asynccontextmanager
+async def serve_if_free(
+    app: web.Application, host: str, port: int, connections: Connections, *, setting: str, consequence: str
+) -> AsyncIterator[bool]:
+    """Serve during the `with` block, and yield whether it is served. A port that can't be served, for example because
+    another process with the same .env uses it, is only a warning with the `consequence`: the bots matter more."""
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(serve_http(app, host, port, connections))
+            is_served = True
+        except OSError as error:
+            reason, advice = explain_port(setting, host, error)
+            log.warning("%s %d %s, so %s; %s", setting, port, reason, consequence, advice)
+            is_served = False
+        yield is_served
 
 
 @asynccontextmanager
@@ -268,6 +281,11 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = SERVER
     for name, value in SECURITY_HEADERS.items():
         response.headers.setdefault(name, value)
+
+
+def is_same_secret(expected: str, given: str) -> bool:
+    """Compare without showing, by the time it takes, how much is right."""
+    return hmac.compare_digest(expected.encode(), given.encode(errors="replace"))
 
 
 async def read_body(request: web.Request) -> bytes:

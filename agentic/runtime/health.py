@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -30,15 +29,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from agent_config import SettingsError, load_settings, process_environment
-from agentic.net.http_server import Connections, port_warning, serve_http
+from agentic.net.http_server import Connections, serve_if_free
 
 HOST = "127.0.0.1"
 OWN_NAMES = ("localhost", HOST)
 PATHS = {"live": "/healthz", "ready": "/readyz"}
 ASK_SECONDS = 3.0
 ASK_AGAIN_SECONDS = 0.5
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +59,9 @@ class Health:
 @asynccontextmanager
 async def serving_health(
     port: int, read_health: Callable[[], Health], connections: Connections, *, routes: Iterable[web.RouteDef] = ()
-) -> AsyncIterator[int]:
-    """Serve the checks and `routes` on `port` (0: don't) while entered; yield the port. A port in use (such as by
-    another bot's process with the same .env) is only a warning: the bots matter more."""
-    app = _app(read_health)
-    app.add_routes(routes)
-    async with AsyncExitStack() as stack:
-        if port:
-            try:
-                await stack.enter_async_context(serve_http(app, HOST, port, connections))
-            except OSError as error:
-                consequence = "health checks may reach another program"
-                log.warning("%s", port_warning("HEALTH_PORT", HOST, port, error, consequence))
-        yield port
+) -> AsyncIterator[None]:
+    """Serve the checks and `routes` on `port` (0: don't) while entered."""
 
-
-def _app(read_health: Callable[[], Health]) -> web.Application:
     async def live(_: web.Request) -> web.Response:
         return web.json_response({"status": "live"})
 
@@ -101,7 +85,13 @@ def _app(read_health: Callable[[], Health]) -> web.Application:
     app = web.Application(middlewares=[_only_by_own_name])
     app.router.add_get(PATHS["live"], live)
     app.router.add_get(PATHS["ready"], ready)
-    return app
+    app.add_routes(routes)
+    if not port:
+        yield
+        return
+    about = {"setting": "HEALTH_PORT", "consequence": "health checks may reach another program"}
+    async with serve_if_free(app, HOST, port, connections, **about):
+        yield
 
 
 @web.middleware

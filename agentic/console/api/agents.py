@@ -178,24 +178,17 @@ async def read_states(parts: ConsoleContext, names: Sequence[str]) -> list[Json]
 
 
 async def _read_cards(parts: ConsoleContext, names: Sequence[str]) -> list[Json]:
-    now, states = parts.clock(), await read_states(parts, names)
-    cooldowns = await asyncio.gather(*(_cooldowns(parts, name) for name in names))
-    recorded = await _read_record(parts, names)
-    return [
-        {
-            **state,
-            "cooldowns": [{"channel": channel_json(parts, id_), "until": now + left} for id_, left in waits],
-            **recorded[state["agent"]],
-        }
-        for state, waits in zip(states, cooldowns, strict=True)
-    ]
-
-
-async def _cooldowns(parts: ConsoleContext, agent: str) -> list[tuple[int, float]]:
-    """Return the channels where the agent has just spoken, and the remaining seconds of its cooldown there."""
+    now, cards, recorded = parts.clock(), await read_states(parts, names), await _read_record(parts, names)
     channels = list(parts.settings.channels)[:MAX_CHANNELS]
-    left = await asyncio.gather(*(parts.state.limits.cooldown_left(agent, channel) for channel in channels))
-    return [(channel, seconds) for channel, seconds in zip(channels, left, strict=True) if seconds > 0]
+    for card in cards:
+        waits = await asyncio.gather(*(parts.state.limits.cooldown_left(card["agent"], id_) for id_ in channels))
+        card["cooldowns"] = [
+            {"channel": channel_json(parts, id_), "until": now + seconds}
+            for id_, seconds in zip(channels, waits, strict=True)
+            if seconds > 0
+        ]
+        card |= recorded[card["agent"]]
+    return cards
 
 
 async def _read_record(parts: ConsoleContext, names: Sequence[str]) -> dict[str, Json]:

@@ -33,7 +33,6 @@ from agentic.record.export.render import FORMATS, export, export_room, read_room
 from agentic.record.export.story import Look, Message, Progress
 from agentic.record.queries.posts import conversation_of, conversations_page, posts_of_conversation, room_of
 from agentic.record.queries.turns import turns_of_conversation
-from agentic.state.conversation_state import ConversationState
 from agentic.state.rooms import (
     ARCHIVE_MINUTES,
     DEFAULT_ARCHIVE_MINUTES,
@@ -109,7 +108,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     @table.get("/api/conversations/{id}/export")
     async def export_conversation(request: web.Request) -> web.Response:
         kind = _file_format(request)
-        page = await export(await parts.store.open(), request.match_info["id"], kind, _look(parts))
+        look = parts.look(parts.live.names())
+        page = await export(await parts.store.open(), request.match_info["id"], kind, look)
         if page is None:
             raise Refused(404, GONE)
         return file_response(page.text, MEDIA_TYPES[kind], page.name)
@@ -122,7 +122,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.get("/api/rooms/{thread}")
     async def show_room(request: web.Request) -> web.Response:
-        """Show a room with its messages in the history. `kept`: whether it can still be resumed."""
+        """Show a room with its messages in the history. `kept`: whether it can still be resumed. `waits_until`: until
+        when it waits for a person to name a member."""
         thread_id = snowflake(request.match_info["thread"])
         kept = await parts.state.coordination.rooms.read(thread_id)
         room = kept or await _recorded_room(parts, thread_id)
@@ -133,7 +134,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         token = await parts.state.coordination.room_shares.token_of(room.thread_id)
         outcome: Json = {"votes": None, "conclusion": None, "shared": f"shared/{token}" if token else None}
         with suppress(Refused):  # no record
-            story = await read_room_story(await parts.store.open(), room.thread_id, _look(parts))
+            look = parts.look(parts.live.names())
+            story = await read_room_story(await parts.store.open(), room.thread_id, look)
             messages = [_message_json(each, story.look) for each in story.messages] if story is not None else []
             facts = story.room if story is not None else None
             if facts is not None:
@@ -142,8 +144,10 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
                 told = "agreed unsettled judge verdict arguments card closed_at"
                 outcome["conclusion"] = pick(facts.conclusion, told)
         others = [seat for seat in _seats_json(parts) if room.member(seat["key"]) is None]
-        now = _now_json(replace(running, room=room)) if running is not None else {}
-        found = {**_room_json(parts, room), **now, **outcome, "messages": messages, "others": others}
+        found = {**_room_json(parts, room), **outcome, "messages": messages, "others": others}
+        if running is not None:
+            state = replace(running, room=room)
+            found |= {**pick(state, "speaking next_speaker"), "waits_until": state.queue.waits_until}
         return web.json_response({**found, "kept": kept is not None})
 
     @table.get("/api/rooms/{thread}/export")
@@ -153,7 +157,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         coordination = parts.state.coordination
         room = await coordination.rooms.read(thread)
         upto = Progress.of(room, await coordination.room_marks.read(thread)) if room is not None else None
-        page = await export_room(await parts.store.open(), thread, kind, _look(parts), upto)
+        page = await export_room(await parts.store.open(), thread, kind, parts.look(parts.live.names()), upto)
         if page is None:
             raise Refused(404, "This room isn't in the history yet, or not anymore.")
         return file_response(page.text, MEDIA_TYPES[kind], page.name)
@@ -178,11 +182,6 @@ def _file_format(request: web.Request) -> str:
     if kind not in FORMATS:
         raise Refused(400, f"format: expected one of {', '.join(FORMATS)}")
     return kind
-
-
-def _look(parts: ConsoleContext) -> Look:
-    bots = parts.actions.context.services.chats.directory.ids
-    return Look(parts.names, parts.colors, channels=parts.live.names(), zone=parts.settings.timezone, bots=bots)
 
 
 async def _recorded_room(parts: ConsoleContext, thread_id: int) -> Room | None:
@@ -217,11 +216,6 @@ def _room_json(parts: ConsoleContext, room: Room) -> Json:
         "opened_by": id_text(room.opened_by),
         "opened_by_name": person_name(parts, room.opened_by),
     }
-
-
-def _now_json(state: ConversationState) -> Json:
-    """Return who speaks in a room, who is next, and until when it waits for a person to name a member."""
-    return {**pick(state, "speaking next_speaker"), "waits_until": state.queue.waits_until}
 
 
 def _seats_json(parts: ConsoleContext) -> list[Json]:

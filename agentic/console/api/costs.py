@@ -115,9 +115,10 @@ async def _by_kind(parts: ConsoleContext, uses: Mapping[str, BudgetUse]) -> Json
     """Group the uses by kind: channels only if they have a limit or cost something, and only the people who caused the
     highest costs."""
     found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": [], "idle": []}
+    titles = {"all": "All bots", "idle": "Background tasks"}
     for each in uses.values():
         kind, _, key = each.scope.partition(":")
-        item = {"kind": kind, "id": key, "name": _scope_name(parts, kind, key)}
+        item = {"kind": kind, "id": key, "name": titles.get(kind) or parts.names.get(key, key)}
         found[kind].append({**item, **pick(each, "spent reserved cap raised")})
     channels = [use for use in found["channel"] if use["cap"] is not None or use["spent"] + use["reserved"] > 0]
     people = sorted(found["person"], key=lambda use: -use["spent"])[:MAX_BUDGET_PEOPLE]
@@ -130,19 +131,8 @@ async def _by_kind(parts: ConsoleContext, uses: Mapping[str, BudgetUse]) -> Json
         use["name"] = use["channel"].get("room") or f"#{use['channel']['name'] or use['id']}"
     for use in people:
         use["name"] = "Proposed debates" if use["id"] == str(MEMBERS) else use["name"] or f"Person {use['id']}"
-    return {
-        "all": found["all"][0],
-        "agents": found["agent"],
-        "channels": channels,
-        "people": people,
-        "idle": found["idle"],
-    }
-
-
-def _scope_name(parts: ConsoleContext, kind: str, key: str) -> str:
-    if kind == "idle":
-        return "Background tasks"
-    return "All bots" if kind == "all" else parts.names.get(key, key)
+    shown = {"agents": found["agent"], "channels": channels, "people": people, "idle": found["idle"]}
+    return {"all": found["all"][0], **shown}
 
 
 async def _forecasts(parts: ConsoleContext, spent: float) -> Json:

@@ -75,7 +75,8 @@ class LiveFeed:
 
     async def running(self, _: web.Application) -> AsyncIterator[None]:
         self._parts.bus.subscribe(keys.COORDINATOR_TURNS, self._on_turn)
-        self._parts.bus.subscribe(keys.SILENCE_NOTICES, self._on_silence)
+        # Show a stop, pause, or mute soon: the other handlers of the notice learn of it meanwhile.
+        self._parts.bus.subscribe(keys.SILENCE_NOTICES, lambda _: self._look.set())
         end = self._parts.live.subscribe(self.on_change)
         task = asyncio.create_task(self._watch(), name="live page")
         try:
@@ -105,10 +106,6 @@ class LiveFeed:
         if notice is not None and self._thinking.take(notice) and self.hub.watched.is_set():
             self._show_situation()
             self._look.set()  # each turn changes its conversation
-
-    def _on_silence(self, _: str) -> None:
-        """Show a stop, pause, or mute soon: the other handlers of the notice learn of it meanwhile."""
-        self._look.set()
 
     def on_change(self, channel_id: int, message_id: int) -> None:
         """Collect changes until the loop is free: a page of history changes many messages at once."""
@@ -147,20 +144,16 @@ class LiveFeed:
             if channels != self._channels:
                 self._channels = channels
                 self.hub.publish("channels", {})
-            await self._show_turns()
+            with suppress(Refused, sqlite3.Error):  # the pages say why nothing is recorded
+                newest = await newest_numbers(await self._parts.store.open())
+                if newest != self._newest:
+                    self._newest = newest
+                    self.hub.show("turns", self.newest())
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY):
                     await self._look.wait()
                     await asyncio.sleep(LOOK_PAUSE)
             self._look.clear()
-
-    async def _show_turns(self) -> None:
-        """Tell the pages if the history has new turns. They ask for what they show."""
-        with suppress(Refused, sqlite3.Error):  # the pages say why nothing is recorded
-            newest = await newest_numbers(await self._parts.store.open())
-            if newest != self._newest:
-                self._newest = newest
-                self.hub.show("turns", self.newest())
 
     def _show_situation(self) -> None:
         now = self._situation.to_json()

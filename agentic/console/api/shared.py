@@ -8,8 +8,6 @@ console.
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import re
 
 from aiohttp import web
@@ -17,13 +15,13 @@ from cachetools import TTLCache
 
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused
+from agentic.console.security import hash_source
 from agentic.record.export.render import export_room
-from agentic.record.export.story import Look
 
 PAGE_SECONDS = 10.0  # for which a page is kept, however many people look at it
 MAX_PAGES = 20
 CSP = (
-    "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none';"
+    "default-src 'none'; style-src {style}; img-src data:; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'; sandbox allow-popups allow-popups-to-escape-sandbox"
 )
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{40,64}")
@@ -45,9 +43,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
             text = pages.get(thread_id)
             if text is None:
                 text = pages[thread_id] = await _render_page(parts, thread_id)
-        style = text.partition("<style>")[2].partition("</style>")[0]
-        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-        headers = {"Content-Security-Policy": CSP.format(digest=digest), "X-Robots-Tag": "noindex"}
+        policy = CSP.format(style=hash_source(text, "style"))
+        headers = {"Content-Security-Policy": policy, "X-Robots-Tag": "noindex"}
         return web.Response(text=text, content_type="text/html", charset="utf-8", headers=headers)
 
     return table
@@ -58,9 +55,7 @@ async def _render_page(parts: ConsoleContext, thread_id: int) -> str:
     room = await parts.state.coordination.rooms.read(thread_id)
     names = parts.live.names()
     channels = {room.channel_id: names[room.channel_id]} if room is not None and room.channel_id in names else {}
-    bots = parts.actions.context.services.chats.directory.ids
-    look = Look(parts.names, parts.colors, channels=channels, zone=parts.settings.timezone, bots=bots)
-    page = await export_room(await parts.store.open(), thread_id, "html", look)
+    page = await export_room(await parts.store.open(), thread_id, "html", parts.look(channels))
     if page is None:
         raise Refused(404, "This room isn't in the history anymore.")
     return page.text

@@ -16,14 +16,7 @@ from agentic.local.discord import dialogs, messages, payloads
 from agentic.local.discord.dialogs import EPHEMERAL, UPDATE, Interaction
 from agentic.local.discord.messages import Draft, Upload
 from agentic.local.discord.rest import RestCall, RestEndpoint, draft_of
-from agentic.local.discord.world import (
-    ALL,
-    COMMAND_REPLY,
-    BotApplication,
-    Channel,
-    World,
-    unknown,
-)
+from agentic.local.discord.world import ALL, COMMAND_REPLY, BotApplication, Channel, World, unknown
 
 Json = dict[str, Any]
 Options = Mapping[str, object] | Sequence[Json]

@@ -12,16 +12,7 @@ from typing import Any, TypeVar
 from aiohttp import BodyPartReader, web
 
 from agentic.local.discord.messages import Draft, Upload
-from agentic.local.discord.world import (
-    ApiError,
-    BotApplication,
-    Channel,
-    Guild,
-    Message,
-    User,
-    World,
-    unknown,
-)
+from agentic.local.discord.world import ApiError, BotApplication, Channel, Guild, Message, User, World, unknown
 
 T = TypeVar("T")
 
