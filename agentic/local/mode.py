@@ -56,14 +56,11 @@ from agentic.text import listed
 from agentic.themes import THEMES
 from agentic.wire.reasons import ENDINGS
 
-log = logging.getLogger(__name__)
-
-
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 FILES = "files"  # the folder of saved files, below the data folder
-
-
 NO_CONVERSATION = "no conversation is running here; mention a bot (@claude), or type /fire"
 NO_ROOM = "the room isn't running; use /room resume to continue"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import mimetypes
 import secrets
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
@@ -18,7 +19,7 @@ from agentic.console.requests import Refused
 from agentic.local.discord.dialogs import EPHEMERAL, MENU, Filled, Interaction, fields
 from agentic.local.discord.polls import is_over
 from agentic.local.discord.server import DiscordStandIn, File
-from agentic.local.discord.world import Attachment, Message
+from agentic.local.discord.world import Attachment
 from agentic.local.settings import to_edit
 from agentic.local.terminal.commands import (
     Answer,
@@ -69,36 +70,40 @@ class BrowserPerson:
         text = with_mentions(text[1:] if text.startswith("//") else text, self._words)
         if len(text) > MAX_MESSAGE:
             raise Refused(400, f"that's {len(text):,} characters; a message has at most {MAX_MESSAGE:,}")
-        try:
-            files: list[File] = []
-            if upload is not None:  # its type is guessed from its name, as Discord does
-                file_name = PurePosixPath(upload.name.replace("\\", "/")).name or "file"
-                files.append((file_name, upload.data, mimetypes.guess_type(file_name)[0] or "application/octet-stream"))
+        files: list[File] = []
+        if upload is not None:  # its type is guessed from its name, as Discord does
+            file_name = PurePosixPath(upload.name.replace("\\", "/")).name or "file"
+            files.append((file_name, upload.data, mimetypes.guess_type(file_name)[0] or "application/octet-stream"))
+        with _refusing("the channel or the message that you answer is gone"):
             posted = await self._server.say(self.name, channel_id, text, reply_to=reply_to, attachments=files)
-        except KeyError:
-            raise Refused(400, "the channel or the message that you answer is gone") from None
-        except ValueError as error:
-            raise Refused(400, str(error)) from None
         return int(posted["id"])
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
-        try:
+        with _refusing("the message is gone"):
             await self._server.react(self.name, channel_id, message_id, emoji, given)
-        except KeyError:
-            raise Refused(400, "the message is gone") from None
-        except ValueError as error:
-            raise Refused(400, str(error) or "Discord would refuse that") from None
 
     def commands(self) -> Sequence[tuple[str, str]]:
         return [part for command in self._words.commands for part in command_parts(command)]
 
     async def use(self, channel_id: int, line: str) -> CommandAnswer:
-        channels = {channel.name: channel.id for channel in self._server.world.guild.channels.values()}
-        typed = read_use(
-            line.split(), channel_id, replace(self._words, channels=channels, messages=self._newest(channel_id))
-        )
+        world, numbers = self._server.world, MessageNumbers()
+        channels = {channel.name: channel.id for channel in world.guild.channels.values()}
+        if (
+            channel := world.find_channel(channel_id)
+        ) is not None:  # which a command means that names none
+            for each in reversed(channel.messages.values()):
+                bot = each.author.bot or each.webhook_id is not None
+                if is_by_bot(each.content, each.type, bot=bot, in_thread=channel.is_thread):
+                    numbers.add(each.id, channel_id, by_bot=True)
+                    break
+        typed = read_use(line.split(), channel_id, replace(self._words, channels=channels, messages=numbers))
         if typed is None or self._use is None:
-            raise Refused(400, self._unknown(line.split()[0].lower()))
+            word = line.split()[0].lower()
+            if word in OWN_COMMANDS:
+                raise Refused(400, f"{word} works only in the terminal. Here, use the buttons beside a message")
+            alike = get_close_matches(word, [f"/{name.split()[0]}" for name, _ in self.commands()], n=1)
+            meant = f"did you mean {alike[0]}?" if alike else "/help shows what you can type."
+            raise Refused(400, f"there's no command {word}; {meant} To post it as text, begin with //")
         if isinstance(typed, str):
             raise Refused(400, f"{typed}. /help shows what you can type")
         return await self._answer(self._use(channel_id, typed))
@@ -128,24 +133,6 @@ class BrowserPerson:
         self._forms[form] = answer
         return CommandAnswer(text, answer.title, [_form_field(each) for each in answer.fields], form)
 
-    def _newest(self, channel_id: int) -> MessageNumbers:
-        """Return a bot's newest message in the channel. A command that names no message is about it."""
-        world, numbers = self._server.world, MessageNumbers()
-        if (channel := world.find_channel(channel_id)) is None:
-            return numbers
-        written = reversed(channel.messages.values())
-        newest = next((each for each in written if _is_by_bot(each, in_thread=channel.is_thread)), None)
-        if newest is not None:
-            numbers.add(newest.id, channel_id, by_bot=True)
-        return numbers
-
-    def _unknown(self, word: str) -> str:
-        if word in OWN_COMMANDS:
-            return f"{word} works only in the terminal. Here, use the buttons beside a message"
-        alike = get_close_matches(word, [f"/{name.split()[0]}" for name, _ in self.commands()], n=1)
-        meant = f"did you mean {alike[0]}?" if alike else "/help shows what you can type."
-        return f"there's no command {word}; {meant} To post it as text, begin with //"
-
     def poll(self, channel_id: int, message_id: int) -> Poll | None:
         world = self._server.world
         channel, me = world.find_channel(channel_id), world.user(self.name).id
@@ -159,17 +146,19 @@ class BrowserPerson:
         return Poll(str(message.poll.question["text"]), tuple(answers), is_over(world, message.poll))
 
     async def vote(self, channel_id: int, message_id: int, answer: str, given: bool) -> None:
-        try:
+        with _refusing("the poll is gone"):
             await self._server.vote(self.name, channel_id, message_id, answer, given)
-        except KeyError:
-            raise Refused(400, "the poll is gone") from None
-        except ValueError as error:
-            raise Refused(400, str(error)) from None
 
 
-def _is_by_bot(message: Message, *, in_thread: bool) -> bool:
-    bot = message.author.bot or message.webhook_id is not None
-    return is_by_bot(message.content, message.type, bot=bot, in_thread=in_thread)
+@contextmanager
+def _refusing(gone: str) -> Iterator[None]:
+    """Refuse with `gone` if something doesn't exist, or with Discord's words."""
+    try:
+        yield
+    except KeyError:
+        raise Refused(400, gone) from None
+    except ValueError as error:
+        raise Refused(400, str(error) or "Discord would refuse that") from None
 
 
 def _form_field(field: Json) -> FormField:
@@ -190,14 +179,10 @@ class CommandUse:
 
     async def __call__(self, channel_id: int, use: TypedCommand) -> Answer:
         """Use a command and return the answer. Raises LookupError and ValueError."""
-        server, guild_id = self._server, self._server.world.guild.id
-        bots = server.world.apps.values()
         try:
-            await server.wait_for(lambda: any(app.commands.get(guild_id) for app in bots))  # soon after the start
+            used = await self._server.use_command(self._person, channel_id, use.command, dict(use.values))
         except TimeoutError:
             raise LookupError("no bot has registered its commands yet; try again in a moment") from None
-        bot = next(app for app in bots if app.commands.get(guild_id))
-        used = await server.interact(self._person, channel_id, bot.key, use.command, dict(use.values))
         return await self._answer(used, use)
 
     async def _answer(self, used: Interaction, use: TypedCommand) -> Answer:

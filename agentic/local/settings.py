@@ -18,7 +18,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 from pydantic import SecretStr
@@ -73,8 +72,10 @@ def local_world(settings: Settings) -> World:
 def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
     data, personas = settings.data_dir / LOCAL, local_personas(settings)
     own_budget = "budget_user_usd" in settings.model_fields_set
-    # Time for a slow model, unless the owner set it.
-    patience: dict[str, Any] = {"turn_timeout_seconds": SLOW_TURN} if _may_be_slow(settings) else {}
+    turn_seconds = settings.turn_timeout_seconds
+    if "turn_timeout_seconds" not in settings.model_fields_set:  # a model on the owner's machines may be slow
+        is_local = any(model.is_free for agent in settings.agents.values() for model in agent.usable)
+        turn_seconds = SLOW_TURN if is_local else turn_seconds
     return settings.with_(
         agents={name: _local_agent(agent, personas, data) for name, agent in settings.agents.items()},
         personas_dir=personas,
@@ -95,7 +96,7 @@ def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
         agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
         mentions_per_minute=NO_LIMIT,
         budget_user_usd=settings.budget_user_usd if own_budget else settings.budget_daily_usd,
-        **{name: value for name, value in patience.items() if name not in settings.model_fields_set},
+        turn_timeout_seconds=turn_seconds,
     )
 
 
@@ -105,11 +106,6 @@ def local_coordinator(settings: Settings, pace: Pace) -> CoordinatorConfig:
     usual = coordinator_config(settings)
     policy = usual.policy if "policy" in settings.model_fields_set else LOCAL_POLICY
     return replace(usual, policy=policy, min_rounds=pace.min_rounds)
-
-
-def _may_be_slow(settings: Settings) -> bool:
-    """Return whether a model runs on the owner's machines."""
-    return any(model.is_free for agent in settings.agents.values() for model in agent.usable)
 
 
 def local_personas(settings: Settings) -> Path:

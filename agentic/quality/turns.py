@@ -233,11 +233,7 @@ class _Scene:
                 ended.set()
 
         self._coordinator.engine.observers.append(on_ended)
-        guild_id = self._world.guild.id
-        apps = self._world.apps.values()
-        await self._server.wait_for(lambda: any(app.commands.get(guild_id) for app in apps))  # soon after the start
-        bot = next(app for app in apps if app.commands.get(guild_id))
-        used = await self._server.interact(PERSON, self._channels[0].id, bot.key, "room create", options)
+        used = await self._server.use_command(PERSON, self._channels[0].id, "room create", options)
         with suppress(TimeoutError):
             await self._server.wait_for(lambda: used.done or self._threads())
         thread = next(iter(self._threads()), None)

@@ -53,7 +53,9 @@ def small_world(
         guild.members[user.id] = Member(user, joined_at=clock())
     shared = add_role(world, guild, "bots", mentionable=True)
     for key, (name, token) in bots.items():
-        app = add_bot(world, key, name, token)
+        user = User(world.id_for("bot", key), name, bot=True)
+        world.users[user.id] = user
+        app = world.apps[key] = BotApplication(user.id, key, token, user)
         invite(world, guild, app, extra_roles=[shared.id])
     for name in channels:
         add_channel(world, guild, name)
@@ -78,15 +80,6 @@ def add_role(world: World, guild: Guild, name: str, bits: int = 0, *, mentionabl
     role = Role(world.id_for("role", name), name, bits, position=len(guild.roles), mentionable=mentionable)
     guild.roles[role.id] = role
     return role
-
-
-def add_bot(world: World, key: str, name: str, token: str) -> BotApplication:
-    """Add an application and its bot user, not yet in a guild."""
-    user = User(world.id_for("bot", key), name, bot=True)
-    world.users[user.id] = user
-    app = BotApplication(user.id, key, token, user)
-    world.apps[key] = app
-    return app
 
 
 def invite(

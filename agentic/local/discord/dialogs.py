@@ -63,12 +63,6 @@ class Interaction:
         return self.callback is not None and self.callback["type"] == DEFERRED_MESSAGE
 
 
-def menu_data(menu: Json, values: Sequence[str]) -> Json:
-    """Return the data of a choice from a menu. Raises ValueError if Discord wouldn't allow the choice."""
-    check_value(menu, values)
-    return {"custom_id": menu["custom_id"], "component_type": menu["type"], "values": list(values)}
-
-
 def fields(form: Mapping[str, Any]) -> list[Json]:
     """Return the fields of a form in their order: inputs and menus, each with its label."""
     return [

@@ -17,19 +17,15 @@ async def change_channel(call: RestCall) -> Any:
     return payloads.channel(call.world, thread)
 
 
-async def create_thread_from_message(call: RestCall) -> Any:
-    channel = call.channel()
-    return _create_thread(call, channel, await call.json(), message=call.message(channel))
-
-
-async def create_thread_alone(call: RestCall) -> Any:
-    body = await call.json()
-    return _create_thread(call, call.channel(), body, kind=int(body.get("type") or world.PRIVATE_THREAD))
-
-
-def _create_thread(call: RestCall, channel: Channel, body: dict[str, Any], **how: Any) -> Any:
-    minutes = int(body.get("auto_archive_duration") or 1440)
-    thread = channels.create_thread(call.world, channel, body["name"], call.me, archive_minutes=minutes, **how)
+async def create_thread(call: RestCall) -> Any:
+    """Create a thread, from the message in the path if there is one."""
+    channel, body = call.channel(), await call.json()
+    how: dict[str, Any] = {"archive_minutes": int(body.get("auto_archive_duration") or 1440)}
+    if "message_id" in call.request.match_info:
+        how["message"] = call.message(channel)
+    else:
+        how["kind"] = int(body.get("type") or world.PRIVATE_THREAD)
+    thread = channels.create_thread(call.world, channel, body["name"], call.me, **how)
     return json_response(201, payloads.channel(call.world, thread))
 
 
@@ -58,12 +54,12 @@ async def post_message(call: RestCall) -> Any:
             error = {"code": "REPLIES_UNKNOWN_MESSAGE", "message": "Unknown message"}
             raise ApiError(400, 50035, "Invalid Form Body", errors={"message_reference": {"_errors": [error]}})
     draft.poll = polls.poll_of(call.world, body["poll"]) if body.get("poll") else None
-    nonce = str(draft.nonce) if draft.nonce is not None and body.get("enforce_nonce") else None
-    message = call.world.message_of_nonce(call.me.id, nonce) if nonce else None
-    if message is None:
+    nonce = (call.me.id, str(draft.nonce)) if draft.nonce is not None and body.get("enforce_nonce") else None
+    message = call.world.nonces.get(nonce) if nonce else None
+    if message is None or message.id not in channel.messages:
         message = messages.post(call.world, channel, call.me, draft)
         if nonce:
-            call.world.remember_nonce(call.me.id, nonce, message)
+            call.world.nonces[nonce] = message
     return payloads.message(call.world, message, call.me.id)
 
 
@@ -131,6 +127,6 @@ ENDPOINTS = [
     RestEndpoint("GET", _EMOJI, list_reaction_users),
     RestEndpoint("GET", _CHANNEL, lambda call: payloads.channel(call.world, call.channel())),
     RestEndpoint("PATCH", _CHANNEL, change_channel),
-    RestEndpoint("POST", _MESSAGE + "/threads", create_thread_from_message),
-    RestEndpoint("POST", _CHANNEL + "/threads", create_thread_alone),
+    RestEndpoint("POST", _MESSAGE + "/threads", create_thread),
+    RestEndpoint("POST", _CHANNEL + "/threads", create_thread),
 ]

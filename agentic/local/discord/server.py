@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 from aiohttp import web
 
 from agentic.local.discord import interactions, messages, payloads, polls, rest_channels, rest_guilds
-from agentic.local.discord.dialogs import Filled, Interaction, form_data, menu_data
+from agentic.local.discord.dialogs import Filled, Interaction, check_value, form_data
 from agentic.local.discord.gateway import Gateway
 from agentic.local.discord.interactions import Options
 from agentic.local.discord.messages import Draft, Upload
@@ -195,6 +195,14 @@ class DiscordStandIn:
         place, app = self.world.channel(channel), self.world.app(bot)
         return self._use(author, place, app, interactions.slash_data(self.world, place, app, command, options))
 
+    async def use_command(self, author: int | str, channel: int | str, command: str, options: Options) -> Interaction:
+        """Use a slash command of the first bot that has registered its commands, which is soon after the start. Raises
+        TimeoutError, too."""
+        bots, guild_id = self.world.apps.values(), self.world.guild.id
+        bot = await self.wait_for(lambda: next((app for app in bots if app.commands.get(guild_id)), None))
+        assert bot is not None
+        return await self.interact(author, channel, bot.key, command, options)
+
     async def fill_in(self, shown: Interaction, *values: Filled) -> Interaction:
         """Submit the form that answered a command, its fields filled in order."""
         if shown.form is None:
@@ -207,7 +215,9 @@ class DiscordStandIn:
         if shown.menu is None:
             raise KeyError("no menu was shown")
         place, app = self.world.channel(shown.channel_id), self.world.app(shown.application_id)
-        who, data = shown.user_id if author is None else author, menu_data(shown.menu, values)
+        check_value(shown.menu, values)
+        about = {"custom_id": shown.menu["custom_id"], "component_type": shown.menu["type"]}
+        who, data = shown.user_id if author is None else author, {**about, "values": list(values)}
         source = shown.answers[-1]
         more = {"source": source, "original_id": int(source["id"]), "hidden": shown.hidden}
         return self._use(who, place, app, data, interactions.COMPONENT, **more)

@@ -9,12 +9,13 @@ https://discord.com/developers/docs/topics/opcodes-and-status-codes#json-json-er
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
+
+from cachetools import TTLCache
 
 from agentic.ids import id_at
 from agentic.local.discord.dialogs import TOKEN_SECONDS, Interaction
@@ -42,7 +43,7 @@ BOTS = PEOPLE | MANAGE_MESSAGES | MANAGE_WEBHOOKS | MANAGE_THREADS | PIN_MESSAGE
 """The permissions of an invited bot's own role."""
 
 NONCE_SECONDS = 300.0
-_MAX_NONCES = 10_000
+MAX_NONCES = 10_000
 
 UNKNOWN_CODES = {
     "Channel": 10003,
@@ -256,7 +257,7 @@ class World:
         self.attachments: dict[int, Attachment] = {}
         self.interactions: dict[str, Interaction] = {}  # by token
         self.listeners: list[Callable[[Event], None]] = []  # each gets every event immediately, in order
-        self._nonces: OrderedDict[tuple[int, str], tuple[float, int, int]] = OrderedDict()
+        self.nonces: TTLCache[tuple[int, str], Message] = TTLCache(MAX_NONCES, NONCE_SECONDS, timer=clock)  # by author
 
     def new_id(self) -> int:
         """Make an id. It's larger than all before, even if the clock steps back: histories are ordered by id."""
@@ -368,19 +369,6 @@ class World:
                 for file in answer.get("attachments") or ():
                     self.attachments.pop(int(file["id"]), None)
         self.interactions[interaction.token] = interaction
-
-    def message_of_nonce(self, author_id: int, nonce: str) -> Message | None:
-        """Return the message that this author posted with this nonce within NONCE_SECONDS, if it still exists."""
-        posted = self._nonces.get((author_id, nonce))
-        if posted is None or self.clock() - posted[0] > NONCE_SECONDS:
-            return None
-        channel = self.find_channel(posted[1])
-        return channel.messages.get(posted[2]) if channel else None
-
-    def remember_nonce(self, author_id: int, nonce: str, message: Message) -> None:
-        self._nonces[author_id, nonce] = (self.clock(), message.channel_id, message.id)
-        while len(self._nonces) > _MAX_NONCES:
-            self._nonces.popitem(last=False)
 
 
 def _found(found: T | None, kind: str, which: int | str, known: Iterable[str]) -> T:

@@ -12,7 +12,7 @@ work too, and `all` takes everything.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,15 +69,10 @@ class MessageNumbers:
         found = self._all[number - 1] if 0 < number <= len(self._all) else None
         return None if found is None or found.id in self._deleted else found
 
-    def newest(self, channel_id: int, *, by_bot: bool) -> NumberedMessage | None:
-        """The newest message of a channel, or its newest by a bot."""
-        return next((one for one in self._newest_first(channel_id) if one.by_bot or not by_bot), None)
-
-    def newest_poll(self, channel_id: int) -> NumberedMessage | None:
-        return next((one for one in self._newest_first(channel_id) if one.answers), None)
-
-    def _newest_first(self, channel_id: int) -> Iterator[NumberedMessage]:
-        return (one for one in reversed(self._all) if one.channel_id == channel_id and one.id not in self._deleted)
+    def newest(self, channel_id: int, *, by_bot: bool = False, has_poll: bool = False) -> NumberedMessage | None:
+        """The newest message of a channel, or its newest by a bot, or its newest poll."""
+        here = (one for one in reversed(self._all) if one.channel_id == channel_id and one.id not in self._deleted)
+        return next((one for one in here if (one.by_bot or not by_bot) and (one.answers or not has_poll)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +145,7 @@ def read_use(words: Sequence[str], current: int, known: Vocabulary) -> TypedComm
         name = option["name"]
         if name in values or not option.get("required"):
             continue
-        if not _is_message(option):
+        if not _is_text_named("message", option):
             return f"/{filled.path} needs {name}: {_expected(option)}"
         newest = known.messages.newest(current, by_bot=True)
         if newest is None:
@@ -251,19 +246,15 @@ def _expected(option: Json) -> str:
         return f"a whole number from {option['min_value']} to {option['max_value']}"
     if kind == YES_NO:
         return "yes or no"
-    if _is_message(option):
+    if _is_text_named("message", option):
         return "the number before a message, or its id"
-    if _is_room(option):
+    if _is_text_named("room", option):
         return "a room: #room-1, or its topic"
     return f"one of {', '.join(choices)}" if choices else f"a text ({option['description']})"
 
 
-def _is_message(option: Json) -> bool:
-    return bool(option["type"] == TEXT and option["name"] == "message")
-
-
-def _is_room(option: Json) -> bool:
-    return bool(option["type"] == TEXT and option["name"] == "room")
+def _is_text_named(name: str, option: Json) -> bool:
+    return bool(option["type"] == TEXT and option["name"] == name)
 
 
 def _value(word: str, option: Json, known: Vocabulary) -> Value | None:
@@ -281,12 +272,12 @@ def _value(word: str, option: Json, known: Vocabulary) -> Value | None:
     if kind != TEXT:
         return None
     is_short_number = word.isdecimal() and len(word) < MIN_ID
-    if _is_message(option):  # a number, an id or a link
+    if _is_text_named("message", option):  # a number, an id or a link
         message = known.messages.get(int(word)) if is_short_number else None
         if message is not None:
             return str(message.id)
         return word if not is_short_number and (word.isdecimal() or "://" in word) else None
-    if _is_room(option):  # the id of a `#room-1`, else a link or topic
+    if _is_text_named("room", option):  # the id of a `#room-1`, else a link or topic
         thread = look_up(known.channels, name.removeprefix("#"))
         if thread is not None:
             return str(thread)

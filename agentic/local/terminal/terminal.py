@@ -10,7 +10,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
@@ -54,7 +54,7 @@ from agentic.local.terminal.view import (
     one_line,
     who_page,
 )
-from agentic.process.tasks import cancel_and_wait
+from agentic.process.tasks import BackgroundTasks
 from agentic.runtime.process import Runtime
 from agentic.state.silence import ChannelRef
 
@@ -112,7 +112,7 @@ class Terminal:
             self._names, self._messages, self._threads, clock=screen.clock, timezone=screen.timezone, styles=styles
         )
         self._dialog = Dialog(self.note, self._view.plain)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._watched = False
         self._held: list[tuple[str, Mapping[str, Any]]] = []
         self._waits_in: int | None = None  # the channel in which the person waits for an answer
@@ -142,7 +142,7 @@ class Terminal:
                 if self._dialog.takes(line.strip()):
                     if (sending := self._dialog.take(line.strip())) is not None:
                         self._wait_for_answer()
-                        self._start_task(self._show_answer(sending), "answers")
+                        self._tasks.start(self._show_answer(sending), "answers")
                     elif not self._dialog.label:
                         self._show_held()
                     continue
@@ -170,11 +170,11 @@ class Terminal:
             self._watched = False
             unsubscribe()
             self._show_held()
-            await cancel_and_wait(*self._tasks)
+            await self._tasks.cancel()
 
     async def tasks_done(self) -> None:
         """Wait for the end of the conversations and commands that typed lines started."""
-        await asyncio.gather(*self._tasks)
+        await self._tasks.finish()
 
     def show(self, event: str, data: Mapping[str, Any]) -> None:
         """Print an event if it's worth a line, or hold it back for now."""
@@ -262,10 +262,10 @@ class Terminal:
                 about = f", with the theme {theme}" if theme else ""
                 there = self._names.channels[channel_id]
                 self.note(f"starting a conversation in #{there}{about}")
-                self._start_task(self._hold_conversation(channel_id, theme), "conversation")
+                self._tasks.start(self._hold_conversation(channel_id, theme), "conversation")
             case TypedCommand() as use:
                 self._wait_for_answer(use.channel_id)
-                self._start_task(self.use(use), "command")
+                self._tasks.start(self.use(use), "command")
             case Show("help" | "all commands" as topic):
                 self._console.print(help_page(self._console.width, everything=topic == "all commands"))
             case Show("who"):
@@ -299,11 +299,6 @@ class Terminal:
             self.note("that message is gone")
         except ValueError as error:
             self.note(f"Discord would refuse that: {error}")
-
-    def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _hold_conversation(self, channel_id: int, theme: str | None) -> None:
         try:

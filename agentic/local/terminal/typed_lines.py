@@ -134,18 +134,13 @@ def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
             return UnparsedInput(f"there's no channel #{name}; {meant} (To post it as text, type ##{name}.)")
         text = text.strip()
         if text.startswith("/"):
-            return _in_channel(channel, read_line(text, channel, known))
+            match read_line(text, channel, known):
+                case (TypedCommand() | Fire(channel_id=None)) as typed:  # which names no other channel
+                    return replace(typed, channel_id=channel)
+                case other:
+                    return other
         return _said(text, channel, known) if text else Move(channel)
     return _said(line, current, known)
-
-
-def _in_channel(channel_id: int, typed: TypedLine | None) -> TypedLine | None:
-    """Fill in the channel that a command was typed for, if it names no other one."""
-    match typed:
-        case TypedCommand() | Fire(channel_id=None):
-            return replace(typed, channel_id=channel_id)
-        case _:
-            return typed
 
 
 def _command(line: str, current: int, known: Vocabulary) -> TypedLine:
@@ -210,7 +205,7 @@ def _react(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
 
 def _vote(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
     has_number = bool(words) and _NUMBER.fullmatch(words[0].removeprefix("#")) is not None
-    message = _message(words, current, known) if has_number else known.messages.newest_poll(current)
+    message = _message(words, current, known) if has_number else known.messages.newest(current, has_poll=True)
     if isinstance(message, UnparsedInput):
         return message
     if message is None:
@@ -224,7 +219,7 @@ def _vote(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
 
 
 def _pin(name: str, words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
-    newest = known.messages.newest(current, by_bot=False) if name == "/pin" and not words else None
+    newest = known.messages.newest(current) if name == "/pin" and not words else None
     if newest is None and not words:
         return UnparsedInput(f"{name} needs the number to the left of a message: {name} 12")
     message = newest or _message(words, current, known)
@@ -262,9 +257,11 @@ def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
 
 
 def _said(text: str, channel: int, known: Vocabulary, reply_to: int | None = None) -> TypedLine:
+    names = {name.lower() for name in (*known.users, *known.roles)}
     for word in _AT_WORD.findall(text):
-        if meant := _misspelled(word, (*known.users, *known.roles)):
-            return UnparsedInput(f"there's no @{word}; did you mean @{meant}?")
+        near = [each for each in names if abs(len(each) - len(word)) < 2 and word.lower() not in names]
+        if alike := get_close_matches(word.lower(), near, 1, SIMILARITY):
+            return UnparsedInput(f"there's no @{word}; did you mean @{alike[0]}?")
     text = with_mentions(text, known)
     if _HISTORY.match(text):
         links: dict[str, str] = {}
@@ -277,15 +274,6 @@ def _said(text: str, channel: int, known: Vocabulary, reply_to: int | None = Non
     if len(text) > MAX_MESSAGE:
         return UnparsedInput(f"that's {len(text):,} characters; a message has at most {MAX_MESSAGE:,}")
     return Say(channel, text, reply_to)
-
-
-def _misspelled(word: str, names: Iterable[str]) -> str:
-    """Return the name that this word looks like, or "" if it is a name itself or like none."""
-    known = {name.lower(): name for name in names}
-    if word.lower() in known:
-        return ""
-    alike = get_close_matches(word.lower(), [each for each in known if abs(len(each) - len(word)) < 2], 1, SIMILARITY)
-    return known[alike[0]].lower() if alike else ""
 
 
 def with_mentions(text: str, known: Vocabulary) -> str:

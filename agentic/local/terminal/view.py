@@ -24,7 +24,15 @@ from rich.text import Text
 
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import is_unfinished
-from agentic.local.discord.world import DEFAULT, POLL_RESULT, Attachment
+from agentic.local.discord.world import (
+    DEFAULT,
+    PINS_ADD,
+    POLL_RESULT,
+    REPLY,
+    THREAD_CREATED,
+    THREAD_STARTER,
+    Attachment,
+)
 from agentic.local.terminal.commands import MessageNumbers, is_by_bot
 from agentic.services.discord.mentions import to_names
 from agentic.text import counted
@@ -43,8 +51,7 @@ ASIDE_COLUMNS = 6  # before the lines between messages
 SMALL = "-# "  # begins a line of Discord's small print
 SNIPPET = 40  # characters
 MAX_REMEMBERED = 500  # messages
-PINNED, REPLY = 6, 19  # types of messages; the first reports a pin
-OF_THREADS = (18, 21)  # report a thread, which has a line of its own
+OF_THREADS = (THREAD_CREATED, THREAD_STARTER)  # report a thread, which has a line of its own
 UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 TYPING_SECONDS = 10.0  # as long as Discord shows one
 STRANGERS = ("cyan", "magenta", "yellow", "green", "bright_blue", "bright_red", "bright_magenta", "bright_green")
@@ -170,7 +177,12 @@ class View:
             at = datetime.fromtimestamp(int(match[1]), self._timezone)
         except (ValueError, OverflowError, OSError):
             return match[0]  # no calendar has it; Discord shows it as it is, too
-        return _from_now(at.timestamp() - self._clock()) if match[2] == "R" else f"{at:%H:%M}"
+        if match[2] != "R":
+            return f"{at:%H:%M}"
+        seconds = at.timestamp() - self._clock()
+        size, unit = next((size, unit) for size, unit in UNITS if abs(seconds) >= size or size == 1)
+        distance = counted(round(abs(seconds) / size), unit)
+        return f"{distance} ago" if seconds < 0 else f"in {distance}"
 
     def typing(self) -> str:
         """Return a line about the users who are typing, or ""."""
@@ -183,7 +195,7 @@ class View:
             return None
         message_id, channel_id, writer = _id(data, "id"), _id(data, "channel_id"), data.get("author") or {}
         author, style = self._author(writer)
-        if data.get("type") == PINNED:
+        if data.get("type") == PINS_ADD:
             return _aside("↳", (author, style), (f" pinned {self._numbered(data.get('message_reference') or {})}", ""))
         text, answers = str(data.get("content") or ""), _poll_answers(data)
         in_thread = self._threads.get(channel_id) is not None
@@ -305,12 +317,6 @@ class View:
 
     def _channel(self, channel_id: int) -> str:
         return clean_name(self._names.channels.get(channel_id, "channel"))
-
-
-def _from_now(seconds: float) -> str:
-    size, unit = next((size, unit) for size, unit in UNITS if abs(seconds) >= size or size == 1)
-    distance = counted(round(abs(seconds) / size), unit)
-    return f"{distance} ago" if seconds < 0 else f"in {distance}"
 
 
 def _poll_answers(data: Data) -> tuple[str, ...]:
