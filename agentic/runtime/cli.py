@@ -116,9 +116,12 @@ def main_coordinator(arguments: Sequence[str] = ()) -> int:
         return _refuse("The coordinator has no channels. Set CHANNEL_THEME_MAP in .env.")
     log.info("%s", version_line())
 
-    from agentic.runtime.process import serve
+    from agentic.runtime.runtime import serve
+    from agentic.runtime.services import ModelMakers, ProcessConfig, embedder_of
 
-    return _ended(settings, lambda: _run_with_data(settings, partial(serve, settings)))
+    models = ModelMakers(make_embedder=embedder_of)
+    setup = ProcessConfig(settings=settings, agents=(), models=models, tools=False, personas=False)
+    return _ended(settings, lambda: _run_with_data(settings, partial(serve, setup)))
 
 
 def _serve(

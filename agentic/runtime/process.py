@@ -1,4 +1,4 @@
-"""Run a process: its bots, its coordinator, and their side tasks; or the coordinator alone.
+"""Run a process: its bots, its coordinator, and their side tasks.
 
 If a bot fails, the others keep running; if a watcher fails, it starts again. If the bus or the coordinator fails, the
 process stops.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -26,32 +26,25 @@ from agentic.inbox.host import AgentHost, PersonaHosts
 from agentic.net.http_server import Connections
 from agentic.process.logs import program_version
 from agentic.process.redaction import Redactor
-from agentic.process.tasks import Shutdown, cancel_and_wait, last_turns, restart_on_failure
-from agentic.record.embeddings import meaning_of
+from agentic.process.tasks import Shutdown, last_turns, restart_on_failure
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.notes import TurnWatchers
-from agentic.record.recorder import OFF, ReadState, recording
+from agentic.record.recorder import OFF, ReadState
 from agentic.runtime.bot import BotSupervisor, cancel
-from agentic.runtime.health import Health, serving_health
+from agentic.runtime.health import Health
 from agentic.runtime.services import (
     ProcessConfig,
-    caps_of,
     coordinator_config,
-    embedder_of,
     idle_memory,
     make_guild_models,
     stay_known,
 )
 from agentic.services.context import HostedService
-from agentic.state.leases import DEAD_HOLDER_SECONDS, AnyLease, ConditionalLease, Lease, describe_process, this_process
+from agentic.state.leases import DEAD_HOLDER_SECONDS, AnyLease, ConditionalLease, Lease, describe_process
 from agentic.state.record_stream import NoRecord, Notes, RecordWriter
-from agentic.state.shared_state import SharedState
-from agentic.state.silence import Silence
 from agentic.telemetry.spans import MISSING, Spans, http_exporter
 from agentic.wire import keys
-from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection, StateUnavailable, wait_for_redis
-from agentic.wire.server import locate_redis
 
 if TYPE_CHECKING:
     from agentic.telemetry.metrics import Metrics, Readings
@@ -268,6 +261,7 @@ class Runtime:
             stopping=self.stop.is_set(),
             offline=offline,
             record=self.read_record(),
+            needs_bots=self.setup.has_agents,
             accounts={service.info.key: service.health() for service in self.chats if service.health()},
             failing=tuple(sorted(self.failing)),
         )
@@ -390,61 +384,3 @@ def spans_to(endpoint: str, settings: Settings) -> Spans | None:
 
 def metrics_routes(runtime: Runtime) -> Sequence[web.RouteDef]:
     return (runtime.metrics.route(),) if runtime.metrics is not None else ()
-
-
-async def serve(settings: Settings) -> int:
-    """Run the coordinator alone. Returns 0 after a signal, or 1 if one of its tasks fails. Raises RedisAddressError,
-    RedisStartError."""
-    stopping = Shutdown()
-    stopping.on_signals()
-    async with AsyncExitStack() as stack:
-        redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
-        place = await stack.enter_async_context(redis)
-        log.info("Redis: %s", place.description)
-        link = await stack.enter_async_context(RedisConnection(place.address))
-        bus = Bus(link)
-        silence = Silence(link, bus)
-        silence.start()
-        await silence.try_read()
-        state = SharedState(link, caps=caps_of(settings), silence=silence)
-        meaning = meaning_of(settings, embedder_of(settings), state.limits.replay_costs)
-        if meaning is not None:
-            stack.push_async_callback(meaning.aclose)
-        record = recording(settings, link, holder=this_process(), meaning=meaning)
-        read_record = await stack.enter_async_context(record)
-        writer = RecordWriter(link, Redactor(settings.secrets())) if settings.records else None
-        if writer is not None:
-            stack.push_async_callback(writer.aclose)
-        memory = idle_memory(settings)
-        if memory is not None:
-            stack.push_async_callback(memory.aclose)
-        lease = Lease(link, keys.COORDINATOR_OWNER, holder=this_process())
-        notes, config = writer or NoRecord(), coordinator_config(settings)
-        context = CoordinatorContext(config, bus, state, lease=lease, silence=silence, record=notes)
-        coordinator = Coordinator(context, memory)
-
-        def read_health() -> Health:
-            stops, connected = stopping.stop.is_set(), bus.ready.is_set()
-            return Health(bots=(), bus=connected, stopping=stops, needs_bots=False, record=read_record())
-
-        await stack.enter_async_context(serving_health(settings.health_port, read_health, Connections()))
-        tasks = {"bus": bus.run(), "coordinator": coordinator.run()}
-        tasks["silence"] = restart_on_failure(silence.run, "silence")
-        if writer is not None:
-            tasks["record"] = restart_on_failure(writer.run, "record")
-        return await _run_until(stopping.stop, tasks)
-
-
-async def _run_until(stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any, None]]) -> int:
-    """Run `works`, by name, until `stop`; cancel them in reverse order, because later works need earlier works."""
-    stopped = asyncio.create_task(stop.wait(), name="stop")
-    tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
-    await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
-    stop.set()
-    failed = [task for task in tasks if task.done()]
-    for task in (stopped, *reversed(tasks)):
-        await cancel_and_wait(task)
-    for task in failed:
-        error = None if task.cancelled() else task.exception()
-        log.error("%s failed; the coordinator stops", task.get_name(), exc_info=error)
-    return 1 if failed else 0

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 async def running(setup: ProcessConfig) -> AsyncIterator[Runtime]:
     """Open all resources and start the bots and the coordinator; on exit, close them in order."""
     async with AsyncExitStack() as stack:
-        chats = tuple(load_services(setup.settings))
+        chats = tuple(load_services(setup.settings)) if setup.has_agents else ()
         link, services, watching = await _open(setup, chats, stack)
         runtime = Runtime(setup, services, chats, link)
         await runtime.open_chats(stack)
@@ -65,18 +65,20 @@ async def running(setup: ProcessConfig) -> AsyncIterator[Runtime]:
         runtime.watch(services.agents.options.run, "options")
         if setup.settings.records and setup.settings.message_log_days != 0:
             runtime.watch(services.record.messages.run, "message log")
-        await runtime.start_bots()
+        if setup.has_agents:
+            await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
-        await serve_rooms(runtime, stack)
-        runtime.listen()
         settings = setup.settings
-        if settings.events_port and settings.events_secret is not None:
+        if setup.has_agents:
+            await serve_rooms(runtime, stack)
+            runtime.listen()
+        if setup.has_agents and settings.events_port and settings.events_secret is not None:
             secret, replays = settings.events_secret.get_secret_value(), services.state.posts.replay_guard
             server = WebhookServer(secret, runtime.webhook_receiver, replays, setup.clock)
             host, port = settings.events_host, settings.events_port
             await stack.enter_async_context(serve_webhooks(server, host, port, runtime.connections))
-        if setup.settings.console and setup.coordinator:  # processes of run_bot.py have no console
+        if settings.console and setup.coordinator and setup.has_agents:  # processes of run_bot.py have no console
             from agentic.runtime.console import serve_console
 
             await serve_console(runtime, stack)

@@ -183,6 +183,11 @@ class ProcessConfig:
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.time
 
+    @property
+    def has_agents(self) -> bool:
+        """Whether the process is more than a coordinator whose bots run elsewhere."""
+        return bool(self.agents or self.accounts)
+
 
 def build_services(
     setup: ProcessConfig,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import aiohttp
 import pytest
 
 from agent_coordinator.events import ConversationEnded
@@ -112,7 +113,7 @@ async def test_a_coordinator_alone_that_is_killed_is_followed_by_the_next_within
             assert sorted(f.said("debate")) == [f"turn {number}" for number in (1, 2, 3, 4)]
 
 
-async def test_a_coordinator_alone_has_the_log_and_the_health_of_every_other_start(tmp_path):
+async def test_a_coordinator_alone_has_the_log_the_health_and_the_metrics_of_every_other_start(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings = {"LOG_FORMAT": "json", "LOG_LEVEL": "DEBUG", "HEALTH_PORT": str(port)}
@@ -120,19 +121,22 @@ async def test_a_coordinator_alone_has_the_log_and_the_health_of_every_other_sta
         async with flow(tmp_path, redis_url=redis.url) as f:
             with coordinator_process(tmp_path, f, redis, **settings) as process:
                 assert await asyncio.to_thread(answer_of, port) == 200
+                async with aiohttp.request("GET", f"http://127.0.0.1:{port}/metrics") as response:
+                    assert "agentic_discord_redis_up" in await response.text()
                 log = await ended(process)
     assert all(json.loads(line)["message"] for line in log.splitlines())
 
 
 TELLS = """
 import logging
-from agentic.runtime import process
+from agentic.runtime import runtime
 
-async def serve(settings):
+async def serve(setup):
+    settings = setup.settings
     logging.getLogger("x").warning("it is %s", settings.tavily_api_key.get_secret_value())
     raise RuntimeError(settings.tavily_api_key.get_secret_value())
 
-process.serve = serve
+runtime.serve = serve
 """
 
 
