@@ -88,9 +88,7 @@ class BrowserPerson:
     async def use(self, channel_id: int, line: str) -> CommandAnswer:
         world, numbers = self._server.world, MessageNumbers()
         channels = {channel.name: channel.id for channel in world.guild.channels.values()}
-        if (
-            channel := world.find_channel(channel_id)
-        ) is not None:  # which a command means that names none
+        if (channel := world.find_channel(channel_id)) is not None:  # which a command means that names none
             for each in reversed(channel.messages.values()):
                 bot = each.author.bot or each.webhook_id is not None
                 if is_by_bot(each.content, each.type, bot=bot, in_thread=channel.is_thread):
