@@ -58,7 +58,7 @@ def is_question(text: str) -> bool:
     said = _NO_WORDS.sub(" ", text).strip()
     if not any(char.isalnum() for char in said):
         return False
-    return _begins_a_question(said) or any(sign.search(said) for sign in (_MARKS, _GREEK, _ENDS, _ANYWHERE))
+    return any(sign.search(said) for sign in (_MARKS, _GREEK, _ENDS, _ANYWHERE)) or _begins_a_question(said)
 
 
 def _begins_a_question(text: str) -> bool:

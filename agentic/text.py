@@ -282,17 +282,18 @@ def runs(text: str) -> Iterator[tuple[str, bool]]:
         yield run, _IS_SPACELESS.match(run) is not None
 
 
-def tokens(text: str) -> list[str]:
+@lru_cache(maxsize=512)  # each turn compares its answer with the same earlier messages
+def tokens(text: str) -> tuple[str, ...]:
     """Return all words in order. In scripts without spaces, each character is a word."""
     found: list[str] = []
     for run, spaceless in runs(text):
         found.extend(run if spaceless else (run,))
-    return found
+    return tuple(found)
 
 
 def shingles(text: str) -> Shingles:
     words = tokens(text)
-    return frozenset(tuple(words[at : at + SHINGLE]) for at in range(len(words) - SHINGLE + 1))
+    return frozenset(zip(*(words[at:] for at in range(SHINGLE)), strict=False))
 
 
 def without_quotations(text: str) -> str:

@@ -376,14 +376,13 @@ class Transcripts:
         directory.on_post(lambda *learned: self.each(lambda transcript: transcript.relabel_post(*learned)))
 
     def of(self, channel_id: int) -> Transcript:
-        transcript = self._channels.get(channel_id)
-        if transcript is None:
-            transcript = self._channels[channel_id] = Transcript(channel_id, self.depth, self._report)
+        try:
+            self._channels.move_to_end(channel_id)
+        except KeyError:
+            self._channels[channel_id] = Transcript(channel_id, self.depth, self._report)
             if len(self._channels) > MAX_CHANNELS:
                 self._channels.popitem(last=False)
-        else:
-            self._channels.move_to_end(channel_id)
-        return transcript
+        return self._channels[channel_id]
 
     def known(self, channel_id: int) -> Transcript | None:
         return self._channels.get(channel_id)

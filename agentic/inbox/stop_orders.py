@@ -278,7 +278,8 @@ class MissedOrders:
         if view is None:
             return
         past = self._services.chats.transcripts.of(channel_id).entries()
-        entries = [one for one in past if self._is_young(one.created_at)]
+        oldest = self._services.clock() - MAX_STOP_SECONDS
+        entries = [one for one in past if one.created_at > oldest]
         for entry in entries:
             if entry.order is not None and entry.speaker.kind == "person":
                 facts = read_facts(entry, channel_id, view.guild_id, self._channels.place(channel_id).parent_id)
@@ -311,11 +312,8 @@ class MissedOrders:
             for message_id, author, said_at, emoji in await view.newest_with((STOP_SIGN, MUTE_SIGN), NEWEST):
                 if emoji == MUTE_SIGN:
                     await self._obey_mute(view, message_id, said_at)
-                elif self._is_young(said_at):
+                elif said_at > self._services.clock() - MAX_STOP_SECONDS:
                     await self._obey_signs(view, message_id, author, said_at)
-
-    def _is_young(self, at: float) -> bool:
-        return at > self._services.clock() - MAX_STOP_SECONDS
 
     async def _obey_signs(self, view: ReactionView, message_id: int, author: int, said_at: float) -> None:
         if self._services.chats.directory.agent_of(author) is None:

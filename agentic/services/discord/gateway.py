@@ -110,6 +110,8 @@ class GatewayConnection:
                 self._sessions.note()
             connecting = self._socket.from_client(self._client, initial=not self._resume, **self._resume)
             socket = self._client.ws = await asyncio.wait_for(connecting, CONNECT_SECONDS)
+            # py-cord's heartbeat thread also closes a silent connection, so no event needs a timer of its own.
+            socket._max_heartbeat_timeout = None  # type: ignore[assignment]
             while True:
                 await socket.poll_event()
         except ReconnectWebSocket as asked:

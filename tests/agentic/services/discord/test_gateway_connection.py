@@ -5,6 +5,7 @@ import gc
 import random
 import re
 import warnings
+from collections import deque
 
 import discord
 import pytest
@@ -199,3 +200,27 @@ async def test_a_session_that_is_gone_on_with_is_none_that_begins():
         await s.server.drop_gateway("claude", 1001)
         await s.server.wait_for(lambda: s.slept and s.connection.open)
         assert max(s.slept) <= LONGEST
+
+
+class Silence(deque):
+    """Takes what a connection sends, and never has anything to send."""
+
+    def append(self, text):
+        del text
+
+
+@pytest.mark.promise(84)
+async def test_a_connection_that_falls_silent_is_replaced(monkeypatch):
+    monkeypatch.setattr("agentic.local.discord.gateway.HEARTBEAT_MS", 100)
+    async with scene(connect=False) as s:
+        s.bot._connection.heartbeat_timeout = 0.4
+        running = asyncio.create_task(s.connection.run())
+        try:
+            await s.server.wait_for(s.bot.is_ready)
+            (session,) = s.server._sessions("claude")
+            silent, session.connection._outbox = session.connection, Silence()
+            await s.server.wait_for(lambda: s.slept and s.connection.open)
+            assert session.connection is not silent
+            await s.hears("hello")
+        finally:
+            running.cancel()
