@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -29,14 +30,17 @@ from agentic.agent.persona import read_fronts
 from agentic.local.models import check_model
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
-from agentic.quality.measure import FAULTS
+from agentic.quality.measure import FAULTS, Fault
 from agentic.quality.turns import BenchFailed, Side, Turn, answer_again, hold
+from agentic.state.turn_records import TurnRecord
 from agentic.text import counted
 from agentic.wire.connection import RedisStartError
 from agentic.wire.reasons import REASONS
 
 FOLDER = Path("data/quality")
 MAX_RAW = 1_000  # characters of an answer that wasn't posted
+
+Number = Callable[[Sequence[Turn]], str]  # of a side's turns, as it is shown
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     for side in sides:
-        if problem := next((line for line in _problems(side) if line), ""):
+        if problem := _problem(side):
             print(f"{side.title}: {problem}", file=sys.stderr)
             return 2
     settings = sides[0].settings
@@ -119,12 +123,12 @@ def _other_side(options: argparse.Namespace) -> Side:
     return _side(options.against, options.against)
 
 
-def _problems(side: Side) -> list[str]:
-    """Return why the side can't be measured."""
-    models = dict.fromkeys(agent.models[0].name for agent in side.settings.agents.values())
-    lacking = [agent.display_name for agent in side.settings.agents.values() if not agent.usable]
-    problems = [f"{', '.join(lacking)} can't call a model: set a key, or give --model"] if lacking else []
-    return problems or [check_model(side.settings, model).problem for model in models if len(models) == 1]
+def _problem(side: Side) -> str:
+    """Return why the side can't be measured, or ""."""
+    if lacking := [agent.display_name for agent in side.settings.agents.values() if not agent.usable]:
+        return f"{', '.join(lacking)} can't call a model: set a key, or give --model"
+    model, *others = dict.fromkeys(agent.models[0].name for agent in side.settings.agents.values())
+    return "" if others else check_model(side.settings, model).problem
 
 
 async def _run(sides: Sequence[Side], turns: int, room_turns: int, seconds: float) -> list[list[Turn]]:
@@ -157,60 +161,56 @@ def _progress(title: str, total: int) -> Callable[[Turn], None]:
 
 def rows(results: Sequence[Sequence[Turn]]) -> list[tuple[str, ...]]:
     """Return a row for each number, with a column for each side."""
-    rows = [
-        _row("good turns", results, lambda turns: _share(sum(turn.is_good for turn in turns), len(turns))),
-        _row("  of the four bots", results, lambda turns: _good([turn for turn in turns if not turn.in_room])),
-        _row("  in a room", results, lambda turns: _good([turn for turn in turns if turn.in_room])),
-        _row("posted", results, lambda turns: str(sum(bool(turn.text) for turn in turns))),
-    ]
-    for fault in FAULTS:
-        rows.append(_row(f"  {fault}", results, lambda turns, of=fault: str(sum(of in turn.faults for turn in turns))))  # type: ignore[misc]
+    numbers: dict[str, Number] = {
+        "good turns": _good,
+        "  of the four bots": lambda turns: _good([turn for turn in turns if not turn.in_room]),
+        "  in a room": lambda turns: _good([turn for turn in turns if turn.in_room]),
+        "posted": _count(lambda turn: bool(turn.text)),
+    }
+    numbers |= {f"  {fault}": _count(partial(_has_fault, fault)) for fault in FAULTS}
+    numbers["posted nothing"] = _count(lambda turn: not turn.text)
     reasons = Counter(turn.record.reason for turns in results for turn in turns if not turn.text)
-    rows.append(_row("posted nothing", results, lambda turns: str(sum(not turn.text for turn in turns))))
     for reason, _ in reasons.most_common():
-        words = REASONS.get(reason or "", "nothing to post")
-        rows.append(
-            _row(
-                f"  {words}",
-                results,
-                lambda turns, of=reason: str(sum(not turn.text and turn.record.reason == of for turn in turns)),  # type: ignore[misc]
-            )
-        )
-    rows += [
-        _row("seconds a turn", results, lambda turns: f"{_mean([turn.record.seconds for turn in turns]):.1f}"),
-        _row("  the slowest", results, lambda turns: f"{max((t.record.seconds for t in turns), default=0.0):.1f}"),
-        _row("prompt tokens a turn", results, lambda turns: f"{_mean([t.record.input_tokens for t in turns]):,.0f}"),
-        _row("  of these reused", results, _reused),
-        _row("answer tokens a turn", results, lambda turns: f"{_mean([t.record.output_tokens for t in turns]):,.0f}"),
-        _row("model calls a turn", results, lambda turns: f"{_mean([len(t.record.calls) for t in turns]):.1f}"),
-    ]
+        numbers[f"  {REASONS.get(reason or '', 'nothing to post')}"] = _count(partial(_failed_by, reason))
+    numbers |= {
+        "seconds a turn": _mean(lambda record: record.seconds, ".1f"),
+        "  the slowest": lambda turns: f"{max((turn.record.seconds for turn in turns), default=0.0):.1f}",
+        "prompt tokens a turn": _mean(lambda record: record.input_tokens, ",.0f"),
+        "  of these reused": _reused,
+        "answer tokens a turn": _mean(lambda record: record.output_tokens, ",.0f"),
+        "model calls a turn": _mean(lambda record: len(record.calls), ".1f"),
+    }
     if len(results) == 2:
-        pairs = list(zip(*results, strict=False))
-        both = sum(one.is_good and other.is_good for one, other in pairs)
-        rows.append(("good in both", str(both), str(both)))
-        rows.append(_row("good only here", results, lambda turns: str(sum(turn.is_good for turn in turns) - both)))
-    return rows
+        both = sum(one.is_good and other.is_good for one, other in zip(*results, strict=False))
+        numbers["good in both"] = lambda _: str(both)
+        numbers["good only here"] = lambda turns: str(sum(turn.is_good for turn in turns) - both)
+    return [(title, *map(number, results)) for title, number in numbers.items()]
 
 
-def _row(title: str, results: Sequence[Sequence[Turn]], number: Callable[[Sequence[Turn]], str]) -> tuple[str, ...]:
-    return (title, *(number(turns) for turns in results))
+def _count(is_meant: Callable[[Turn], bool]) -> Number:
+    return lambda turns: str(sum(map(is_meant, turns)))
+
+
+def _mean(of: Callable[[TurnRecord], float], form: str) -> Number:
+    return lambda turns: format(statistics.fmean(of(turn.record) for turn in turns) if turns else 0.0, form)
+
+
+def _has_fault(fault: Fault, turn: Turn) -> bool:
+    return fault in turn.faults
+
+
+def _failed_by(reason: str | None, turn: Turn) -> bool:
+    return not turn.text and turn.record.reason == reason
 
 
 def _good(turns: Sequence[Turn]) -> str:
-    return _share(sum(turn.is_good for turn in turns), len(turns)) if turns else "–"
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part} of {whole} ({part / whole:.0%})" if whole else "–"
+    part = sum(turn.is_good for turn in turns)
+    return f"{part} of {len(turns)} ({part / len(turns):.0%})" if turns else "–"
 
 
 def _reused(turns: Sequence[Turn]) -> str:
     read = sum(turn.record.input_tokens for turn in turns)
     return f"{sum(turn.record.cached_tokens for turn in turns) / read:.0%}" if read else "–"
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    return statistics.fmean(numbers) if numbers else 0.0
 
 
 # -- the conversations -------------------------------------------------------------------------------------------------
@@ -228,23 +228,17 @@ def written(titles: Sequence[str], results: Sequence[Sequence[Turn]]) -> str:
             place = first.channel
             lines += ["", f"## {'A room: ' if first.in_room else ''}{first.topic}"]
         for title, turn in zip(titles, turns, strict=True):
-            lines += ["", _headline(turn, title if len(titles) > 1 else ""), "", *_quoted(turn)]
+            record, by = turn.record, f" by {title}" if len(titles) > 1 else ""
+            faults = ", ".join(turn.faults) or REASONS.get(record.reason or "", "nothing to post")
+            cost = f"{record.seconds:.1f} s, {record.input_tokens:,} + {record.output_tokens:,} tokens"
+            lines += ["", f"**{turn.speaker}**{by} · {'good' if turn.is_good else faults} · {cost}", ""]
+            if turn.text:
+                lines += (f"> {line}".rstrip() for line in turn.text.splitlines())
+            elif turn.raw:
+                lines += ["Not posted:", "", *(f"    {line}" for line in turn.raw[:MAX_RAW].splitlines())]
+            else:
+                lines.append("(no answer)")
     return "\n".join([*lines, ""])
-
-
-def _headline(turn: Turn, title: str) -> str:
-    record = turn.record
-    verdict = "good" if turn.is_good else ", ".join(turn.faults) or REASONS.get(record.reason or "", "nothing to post")
-    cost = f"{record.seconds:.1f} s, {record.input_tokens:,} + {record.output_tokens:,} tokens"
-    return f"**{turn.speaker}**{f' by {title}' if title else ''} · {verdict} · {cost}"
-
-
-def _quoted(turn: Turn) -> list[str]:
-    if turn.text:
-        return [f"> {line}".rstrip() for line in turn.text.splitlines()]
-    if not turn.raw:
-        return ["(no answer)"]
-    return ["Not posted:", "", *(f"    {line}" for line in turn.raw[:MAX_RAW].splitlines())]
 
 
 if __name__ == "__main__":

@@ -124,10 +124,10 @@ def run_export(options: argparse.Namespace, settings: Settings) -> int:
     page = asyncio.run(_read_page(options, settings))
     if options.output == "-":
         sys.stdout.write(page.text)
-        return 0
-    path = Path(options.output or page.name)
-    path.write_text(page.text, encoding="utf-8")
-    print(f"Wrote {path}")
+    else:
+        path = Path(options.output or page.name)
+        path.write_text(page.text, encoding="utf-8")
+        print(f"Wrote {path}")
     return 0
 
 
@@ -184,30 +184,26 @@ def run_migrate(options: argparse.Namespace, settings: Settings) -> int:
     path: Path = options.path or settings.record_file
     if options.path is not None and not path.is_file():  # a mistyped path must not become a new file
         raise RecordError(f"{path}: this file doesn't exist")
+    existed = path.exists()
     try:
-        print(_migrate(options, path))
+        if options.validate:
+            line = f"The migrations are in order: {migration_names(read_migrations())}."
+            if options.path is not None:
+                with closing(connect_blocking(path)) as connection:
+                    lacks = missing_migrations(connection, read_migrations())
+                line += f" {path} lacks {migration_names(lacks)}." if lacks else f" {path} is up to date."
+        elif options.test:
+            what = f"a copy of {path}" if existed else f"a new file ({path} doesn't exist yet)"
+            line = f"Tried on {what}: {migration_names(try_on_copy(path)) or 'nothing is missing'}. It works."
+        elif applied := migrate(path):
+            kept = f" Backup: {copies(path)[-1]}." if existed else ""
+            line = f"{path}: applied {migration_names(applied)}.{kept}"
+        else:
+            line = f"{path} is up to date."
     except sqlite3.Error as error:
         raise RecordError(f"{path}: {explain_error(error)}") from error
+    print(line)
     return 0
-
-
-def _migrate(options: argparse.Namespace, path: Path) -> str:
-    """Return a line with the result."""
-    existed = path.exists()
-    if options.validate:
-        in_order = f"The migrations are in order: {migration_names(read_migrations())}."
-        if options.path is None:
-            return in_order
-        with closing(connect_blocking(path)) as connection:
-            lacks = missing_migrations(connection, read_migrations())
-        return f"{in_order} {path} lacks {migration_names(lacks)}." if lacks else f"{in_order} {path} is up to date."
-    if options.test:
-        applied = try_on_copy(path)
-        what = f"a copy of {path}" if existed else f"a new file ({path} doesn't exist yet)"
-        return f"Tried on {what}: {migration_names(applied) or 'nothing is missing'}. It works."
-    applied = migrate(path)
-    kept = f" Backup: {copies(path)[-1]}." if existed and applied else ""
-    return f"{path}: applied {migration_names(applied)}.{kept}" if applied else f"{path} is up to date."
 
 
 def add_import_costs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -221,23 +217,19 @@ def add_import_costs(commands: argparse._SubParsersAction[argparse.ArgumentParse
 
 
 def run_import_costs(_: argparse.Namespace, settings: Settings) -> int:
-
-    async def read_costs() -> tuple[str, Days]:
+    async def copy_costs() -> str:
         redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
         async with redis as place, RedisConnection(place.address, command_timeout=SECONDS) as link:
-            return place.description, await Costs(link).all_days()
-
-    async def write_costs() -> str:
+            costs = await Costs(link).all_days()
+        await asyncio.to_thread(migrate, settings.record_file)
         async with connect(settings.record_file, writable=True) as db:
-            return await import_costs(db, costs, place)
+            return await import_costs(db, costs, place.description)
 
     try:
-        place, costs = asyncio.run(read_costs())
+        print(asyncio.run(copy_costs()))
     except (RedisAddressError, StateUnavailable, RedisStartError) as error:
         print(f"Reading Redis failed: {error}. Nothing was imported.", file=sys.stderr)
         return 1
-    migrate(settings.record_file)
-    print(asyncio.run(write_costs()))
     return 0
 
 

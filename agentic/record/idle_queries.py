@@ -80,6 +80,12 @@ LEFT JOIN unasked ON unasked.message_id = post.message_id
 LEFT JOIN message_log parent ON parent.message_id = post.reply_to AND parent.author = '{PERSON}'
 ORDER BY post.message_id DESC
 """
+_LAST_WRITER = f"""
+SELECT author_id FROM (
+    SELECT author, author_id, message_id FROM message_log WHERE channel_id = ? AND message_id BETWEEN ? AND ?
+    ORDER BY message_id DESC LIMIT 30
+) WHERE author = '{PERSON}' LIMIT 1
+"""
 _SENT = """
 SELECT message_id, agent, task, channel_id, person_id, text, at,
   iif(person_id IS NULL,
@@ -297,19 +303,11 @@ def _exchanges(db: sqlite3.Connection, agent: str) -> list[Exchange]:
     found: dict[tuple[int, int], Exchange] = {}
     for channel_id in channels_of(db, agent):
         for post in db.execute(_POSTS, (agent, channel_id)).fetchall():
-            sent = post["sent_at"] is not None
-            alone = post["reply_to"] is None and not sent
-            person_id = _last_writer(db, channel_id, post) if alone else post["person_id"]
+            sent, person_id = post["sent_at"] is not None, post["person_id"]
+            if post["reply_to"] is None and not sent:  # it is for the person who wrote last
+                since = id_at(post["at"] - EXCHANGE_SECONDS)
+                person_id, *_ = db.execute(_LAST_WRITER, (channel_id, since, post["message_id"])).fetchone() or (None,)
             if person_id is not None:
                 each = Exchange(agent, person_id, channel_id, post["message_id"], post["at"], unasked=sent)
                 found.setdefault((channel_id, person_id), each)
     return sorted(found.values(), key=lambda exchange: -exchange.post_id)[:200]
-
-
-def _last_writer(db: sqlite3.Connection, channel_id: int, post: sqlite3.Row) -> int | None:
-    row = db.execute(
-        "SELECT author_id FROM (SELECT author, author_id, message_id FROM message_log WHERE channel_id = ?"
-        " AND message_id BETWEEN ? AND ? ORDER BY message_id DESC LIMIT 30) WHERE author = ? LIMIT 1",
-        (channel_id, id_at(post["at"] - EXCHANGE_SECONDS), post["message_id"], PERSON),
-    ).fetchone()
-    return row[0] if row else None

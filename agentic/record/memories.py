@@ -173,7 +173,8 @@ class MemoryReader:
         """Return what came of rooms on the subject, best match first, without the room of the thread `here`: rooms
         below channels that pass `may_see`, in which none of the `ignored` people wrote. `since` returns the message
         after which an agent may read in a thread."""
-        rooms: tuple[RoomConclusion, ...] = await self._ask(concluded_rooms, ())
+        newest = f"SELECT {CONCLUSION_COLUMNS} FROM room_conclusions ORDER BY at DESC LIMIT {MAX_ROOMS}"
+        rooms: list[RoomConclusion] = await self._ask(lambda db: [conclusion_in(row) for row in db.execute(newest)], [])
         found = []
         for room in rooms:
             is_readable = room.thread_id != here and may_see(room.channel_id) and not set(room.people) & set(ignored)
@@ -337,12 +338,6 @@ def chain(db: sqlite3.Connection, message_id: int, most: int, reply_to: int | No
                 tuple(row[0] for row in sources),
             )
     return Chain(messages=tuple(reversed(parents)), people=authors_of(parents), channel_id=parent.channel_id)
-
-
-def concluded_rooms(db: sqlite3.Connection) -> tuple[RoomConclusion, ...]:
-    """Return what came of rooms, the newest first."""
-    newest = f"SELECT {CONCLUSION_COLUMNS} FROM room_conclusions ORDER BY at DESC LIMIT {MAX_ROOMS}"
-    return tuple(conclusion_in(row) for row in db.execute(newest))
 
 
 def authors_of(messages: Iterable[LoggedMessage]) -> frozenset[int]:

@@ -341,13 +341,16 @@ def profile_statements(note: ProfileNote) -> list[Statement]:
 
 def room_statements(note: RoomNote) -> list[Statement]:
     continued = [(note.conversation_id, note.changed_at)] if note.status == "active" else []
-    lists = {name: json.dumps(getattr(note, name), ensure_ascii=False) for name in ("members", "sides", "ledger")}
+    lists = _as_json(note, "members sides ledger")
     return [ROOM.of(note, **lists, left_members=json.dumps(note.left)), (CONTINUED, continued)]
 
 
+def _as_json(note: object, names: str) -> dict[str, str]:
+    return {name: json.dumps(getattr(note, name), ensure_ascii=False) for name in names.split()}
+
+
 def conclusion_statements(note: RoomConclusion) -> list[Statement]:
-    lists = ("arguments", "agreed", "unsettled", "message_ids", "people")
-    return [CONCLUSION.of(note, **{name: json.dumps(getattr(note, name), ensure_ascii=False) for name in lists})]
+    return [CONCLUSION.of(note, **_as_json(note, "arguments agreed unsettled message_ids people"))]
 
 
 def room_words_statements(words: RoomWords) -> list[Statement]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,8 +111,9 @@ class RecordReader:
                 self._to_set.update(streams)
                 self._next_look = float("-inf")
                 continue
-            for stream, entries in _entries(answer):
-                found[stream] = entries
+            for stream, entries in answer.items() if isinstance(answer, dict) else answer or ():
+                # Pending entries that were deleted have no fields.
+                found[stream.decode()] = [(entry_id.decode(), fields or {}) for entry_id, fields in entries]
                 self.has_more = self.has_more or len(entries) >= count
         if not found:
             return []
@@ -206,12 +207,6 @@ class RecordReader:
             if isinstance(answer, Exception) and not str(answer).startswith(MISSING):
                 raise StateUnavailable(str(answer)) from answer
         return answers
-
-
-def _entries(answer: Any) -> Iterator[tuple[str, Entries]]:
-    """Yield the streams in XREADGROUP's answer with their entries. Pending entries that were deleted have no fields."""
-    for stream, entries in answer.items() if isinstance(answer, dict) else answer or ():
-        yield stream.decode(), [(entry_id.decode(), fields or {}) for entry_id, fields in entries]
 
 
 def _advance(position: Position | None, entry_id: str, n: int | None) -> Position:

@@ -104,7 +104,12 @@ async def replay(options: argparse.Namespace, settings: Settings) -> int:
     load_prices()
     models = AskedModels(settings, named=options.model is not None)
     try:
-        plan = plan_replays(turns, Replayer(settings, models, None, persona=persona))
+        replayer, plan = Replayer(settings, models, None, persona=persona), Plan()
+        for turn in turns:
+            try:
+                plan.append((turn, replayer.prepare(turn)))
+            except NotReplayable as error:
+                plan.append((turn, str(error)))
         if options.estimate:
             _print_estimate(options, plan)
             return 0 if _costs(plan) else 1
@@ -148,16 +153,6 @@ async def _replay_all(
         console.rule(characters="─")
         print(summary(found))
     return 0 if all(each.new is not None and not each.problem for each in found) else 1
-
-
-def plan_replays(turns: Sequence[RecordedTurn], replayer: Replayer) -> Plan:
-    plan: Plan = []
-    for turn in turns:
-        try:
-            plan.append((turn, replayer.prepare(turn)))
-        except NotReplayable as error:
-            plan.append((turn, str(error)))
-    return plan
 
 
 def _costs(plan: Plan) -> dict[str, float]:

@@ -28,7 +28,7 @@ from agentic.personas.files import PERSONA_FILES, PersonaError, PersonaFiles, re
 from agentic.personas.memory import UNKNOWN, blocks_of
 from agentic.personas.store import Version, versions_of
 from agentic.record.queries.statistics import FAILURES, file_state, model_speeds, outcomes_by_agent, reactions_received
-from agentic.record.queries.turns import Turn, TurnFilter, turns_page
+from agentic.record.queries.turns import Turn, TurnFilter, newest_failures, turns_page
 from agentic.record.recorder import FINE, STANDING_BY
 from agentic.state.limits import free_day
 from agentic.themes import THEMES
@@ -209,9 +209,7 @@ async def _read_record(parts: ConsoleContext, names: Sequence[str]) -> dict[str,
             if agent in found and len(found[agent]["reactions"]) < MAX_REACTIONS:
                 found[agent]["reactions"].append({"emoji": emoji, "count": count})
         for name in names:
-            wanted = (TurnFilter(agent=name, outcome=each, since=now - ERROR_DAYS * DAY) for each in FAILURES)
-            pages = [await turns_page(db, each, count=MAX_ERRORS) for each in wanted]
-            newest = sorted((turn for page in pages for turn in page.items), key=lambda turn: -turn.at)[:MAX_ERRORS]
+            newest = await newest_failures(db, now - ERROR_DAYS * DAY, MAX_ERRORS, name)
             found[name]["errors"] = [turn_json(parts, turn) for turn in newest]
     return found
 

@@ -31,7 +31,6 @@ from agentic.record.queries.posts import contests_of_agent
 from agentic.record.queries.statistics import CostSums, Spent, forecast_month, read_costs, read_forecast, season
 from agentic.record.queries.turns import costliest_turns
 from agentic.state.budgets import MEMBERS, BudgetUse
-from agentic.wire.entries import ContestNote
 
 DEFAULT_DAYS = 30
 MAX_BUDGET_PEOPLE = 10
@@ -77,18 +76,19 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     async def show_contests_of_agent(request: web.Request) -> web.Response:
         """Show an agent's standings, one for each of its models, and its newest contests with all contenders."""
         db, agent = await parts.store.open(), request.match_info["agent"]
-        contests = [_contest_json(parts, each) for each in await contests_of_agent(db, agent, MAX_CONTESTS)]
+        contests: list[Json] = [
+            {
+                **pick(each, "id kind at question"),
+                "channel": channel_json(parts, each.channel_id),
+                "contenders": [contender.model_dump() for contender in each.contenders],
+            }
+            for each in await contests_of_agent(db, agent, MAX_CONTESTS)
+        ]
         await add_names(parts, contests)
         standings = [asdict(each) for each in await season(db) if each.agent == agent]
         return web.json_response({"standings": standings, "contests": contests})
 
     return table
-
-
-def _contest_json(parts: ConsoleContext, contest: ContestNote) -> Json:
-    contenders = [each.model_dump() for each in contest.contenders]
-    channel = channel_json(parts, contest.channel_id)
-    return {**pick(contest, "id kind at question"), "channel": channel, "contenders": contenders}
 
 
 def _query_days(parts: ConsoleContext, request: web.Request) -> tuple[date, date]:

@@ -15,8 +15,8 @@ from agentic.console.json_values import Json, add_names, conversation_json, exac
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused
 from agentic.record.queries.posts import last_conversation
-from agentic.record.queries.statistics import FAILURES, last_turns, outcomes_by_agent, outcomes_since, read_costs
-from agentic.record.queries.turns import TurnFilter, turns_page
+from agentic.record.queries.statistics import count_failures, last_turns, outcomes_by_agent, read_costs
+from agentic.record.queries.turns import newest_failures
 
 BEATS = 90  # turns of each bot
 COST_DAYS = 14
@@ -63,16 +63,15 @@ async def _read_history(parts: ConsoleContext, names: tuple[str, ...]) -> Json |
         costs = await read_costs(db, days[0], days[-1])
         spent = {day: sum(each.cost_usd for (its, _), each in costs.days.items() if its == day) for day in days}
         since = now - FAILURE_SECONDS
-        pages = [await turns_page(db, TurnFilter(outcome=each, since=since), count=MAX_FAILURES) for each in FAILURES]
-        newest = sorted((turn for page in pages for turn in page.items), key=lambda turn: -turn.at)[:MAX_FAILURES]
+        failures = [turn_json(parts, turn) for turn in await newest_failures(db, since, MAX_FAILURES)]
         beats, talk = await last_turns(db, names, BEATS), await last_conversation(db)
-        failures, last_talk = [turn_json(parts, turn) for turn in newest], talk and conversation_json(parts, talk)
+        last_talk = talk and conversation_json(parts, talk)
         await add_names(parts, [*failures, *([last_talk] if last_talk else [])])
         return {
             "beats": {agent: [_with_reason(parts, asdict(turn)) for turn in turns] for agent, turns in beats.items()},
             "days": [{"day": day, "cost_usd": spent[day]} for day in days],
             "today": await outcomes_by_agent(db, days[-1], days[-1]),
-            "failed": sum((await outcomes_since(db, since, FAILURES)).values()),
+            "failed": await count_failures(db, since),
             "last_talk": last_talk,
             "failures": failures,
         }

@@ -135,11 +135,10 @@ async def last_turns(db: aiosqlite.Connection, agents: Iterable[str], count: int
     return {agent: tuple(Beat(*turn) for turn in reversed(turns)) for agent, turns in found.items()}
 
 
-async def outcomes_since(db: aiosqlite.Connection, since: float, outcomes: Sequence[str]) -> dict[str, int]:
-    """Count the turns that ended with these outcomes since then (unix seconds). This reads the index
-    turns_by_outcome."""
+async def count_failures(db: aiosqlite.Connection, since: float) -> int:
+    """Count the turns that failed since then (unix seconds). This reads the index turns_by_outcome."""
     query = "SELECT COUNT(*) FROM turns WHERE outcome = ? AND at >= ?"
-    return {outcome: (await rows(db, query, outcome, since))[0][0] for outcome in outcomes}
+    return sum([(await rows(db, query, outcome, since))[0][0] for outcome in FAILURES])
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,13 @@ async def neighbors(
     return found[0], found[1]
 
 
+async def newest_failures(db: aiosqlite.Connection, since: float, count: int, agent: str | None = None) -> list[Turn]:
+    """Return the newest turns that failed since then (unix seconds), newest first."""
+    wanted = [TurnFilter(agent=agent, outcome=outcome, since=since) for outcome in FAILURES]
+    found = [turn for each in wanted for turn in (await turns_page(db, each, count=count)).items]
+    return sorted(found, key=lambda turn: -turn.at)[:count]
+
+
 async def newest_numbers(db: aiosqlite.Connection) -> tuple[int, int]:
     """Return the `seq` of the turn and the `id` of the prompt that were recorded last, 0 if there is none."""
     query = "SELECT COALESCE((SELECT max(seq) FROM turns), 0), COALESCE((SELECT max(id) FROM words), 0)"
