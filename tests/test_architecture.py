@@ -73,6 +73,8 @@ ONLY: dict[str, frozenset[str]] = {
             "agentic.state",
             "agentic.record",
             "agentic.actions",
+            "agentic.chat.outlet",
+            "agentic.context.entries",
             "agentic.formats",
             "agentic.personas",
             "agentic.policies",

@@ -43,7 +43,8 @@ def console_app(parts: ConsoleContext, *more: web.RouteDef) -> web.Application:
     feed = LiveFeed(parts)
     app.cleanup_ctx.append(feed.running)
     app.on_shutdown.append(feed.close)
-    app.add_routes(live.routes(parts, feed))
+    app.add_routes(live.reading_routes(parts, feed))
+    app.add_routes(live.person_routes(parts, feed))
     return app
 
 

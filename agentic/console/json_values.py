@@ -15,8 +15,10 @@ from typing import Any
 
 from aiohttp import web
 
+from agentic.chat.outlet import is_unfinished, without_mark
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, query_text
+from agentic.context.entries import Entry
 from agentic.ids import is_snowflake
 from agentic.record.queries.posts import Conversation, Cursor, Post, read_names
 from agentic.record.queries.statistics import Spent
@@ -32,6 +34,36 @@ MAX_LINES = 2_000  # of a text to compare: the time grows with its square
 def pick(value: object, names: str) -> Json:
     """Return the attributes with these names, which are separated by spaces."""
     return {name: getattr(value, name) for name in names.split()}
+
+
+def message_json(parts: ConsoleContext, channel_id: int, entry: Entry) -> Json:
+    """Return a message of the Live page. `growing`: the bot is still writing it. `notice`: a bot's line that no turn
+    led to, such as an arena's. In local mode a poll is more than a line of its text."""
+    poll, agents = parts.people and parts.people.poll(channel_id, entry.id), entry.speaker.kind == "agent"
+    return {
+        "id": str(entry.id),
+        "channel": str(channel_id),
+        "author": {**pick(entry.speaker, "name kind agent"), "id": str(entry.speaker.id)},
+        "at": entry.created_at,
+        "text": message_text(entry, with_poll=poll is None),
+        "reply_to": id_text(entry.reply_to),
+        "edited": entry.edited,
+        "growing": agents and is_unfinished(entry.text),
+        "notice": agents and entry.hidden,
+        "files": [
+            {"id": str(one.id), "name": one.filename, "size": one.size, "picture": one.is_picture}
+            for one in entry.attachments
+        ],
+        "reactions": [pick(reaction, "emoji count by") for reaction in entry.reactions],
+        "poll": poll and asdict(poll),
+    }
+
+
+def message_text(entry: Entry, *, with_poll: bool = True) -> str:
+    if entry.speaker.kind == "agent" and is_unfinished(entry.text):
+        return without_mark(entry.text)
+    extras = (line for line in entry.extras if with_poll or not line.startswith("poll: "))
+    return "\n".join(filter(None, (entry.text, *extras)))
 
 
 def turn_json(parts: ConsoleContext, turn: TurnRecord) -> Json:

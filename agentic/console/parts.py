@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ import aiosqlite
 from agent_config import Settings
 from agentic.actions.registry import Actions
 from agentic.console.requests import Refused
+from agentic.context.entries import Entry
 from agentic.record.database import RecordError, connect, identity, read_migrations
 from agentic.record.export.story import Look
 from agentic.record.queries.posts import Picture
@@ -89,14 +90,6 @@ class ConsoleContext:
     def is_local(self) -> bool:
         return self.people is not None
 
-    def shown(self, message: Message) -> dict[str, Any]:
-        """Return a message for the page. In local mode a poll is more than a line of its text."""
-        poll = self.people.poll(message.channel_id, message.id) if self.people is not None else None
-        if poll is not None:
-            lines = (line for line in message.text.split("\n") if not line.startswith("poll: "))
-            message = replace(message, text="\n".join(lines), poll=poll)
-        return message.to_json()
-
     def look(self, channels: Mapping[int, str]) -> Look:
         """Return how exported pages name bots and these channels."""
         bots = self.actions.context.services.chats.directory.ids
@@ -129,25 +122,6 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """An attached file, with its `size` in bytes. The page shows pictures, and only the names of other files."""
-
-    id: int
-    name: str
-    size: int
-    picture: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reaction:
-    """A reaction. `by` has the known names; `count` is Discord's number."""
-
-    emoji: str
-    count: int
-    by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class PollAnswer:
     """`mine`: the page's person gave this answer."""
 
@@ -163,45 +137,6 @@ class Poll:
     is_over: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message. `agent` is one of our agents' key, or None. `at` is in unix seconds. `growing`: the bot is still
-    writing it. `is_notice`: a bot's line that no turn led to, such as an arena's. `kind`: agent, person, or stranger
-    (another bot or webhook)."""
-
-    id: int
-    channel_id: int
-    author_id: int
-    author: str
-    kind: str
-    agent: str | None
-    at: float
-    text: str
-    reply_to: int | None = None
-    edited: bool = False
-    growing: bool = False
-    is_notice: bool = False
-    files: tuple[File, ...] = ()
-    reactions: tuple[Reaction, ...] = ()
-    poll: Poll | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": str(self.id),
-            "channel": str(self.channel_id),
-            "author": {"id": str(self.author_id), "name": self.author, "kind": self.kind, "agent": self.agent},
-            "at": self.at,
-            "text": self.text,
-            "reply_to": None if self.reply_to is None else str(self.reply_to),
-            "edited": self.edited,
-            "growing": self.growing,
-            "notice": self.is_notice,
-            "files": [{**asdict(file), "id": str(file.id)} for file in self.files],
-            "reactions": [asdict(reaction) for reaction in self.reactions],
-            "poll": self.poll and asdict(self.poll),
-        }
-
-
 class LiveChannels(Protocol):
     """The channels that this process's bots see, without direct messages."""
 
@@ -214,11 +149,11 @@ class LiveChannels(Protocol):
     def channels(self) -> Sequence[Channel]:
         """Return the channels that a bot of this process sees, in the settings' order, threads after their channel."""
 
-    def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
+    def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Entry] | None:
         """Return at most `count` of the newest messages (before a message), oldest first, or None if the channel isn't
         shown."""
 
-    def message(self, channel_id: int, message_id: int) -> Message | None:
+    def message(self, channel_id: int, message_id: int) -> Entry | None:
         """Return a message, or None if it is gone or no longer in memory."""
 
     def is_shown(self, channel_id: int) -> bool:

@@ -18,18 +18,14 @@ from agentic.actions.base import ActionContext, Place
 from agentic.actions.registry import Actions
 from agentic.agent.services import Services
 from agentic.chat.directory import clean_name
-from agentic.chat.outlet import is_unfinished, without_mark
 from agentic.console.app import console_app, serve_app
 from agentic.console.parts import (
     BotState,
     Channel,
     ConsoleContext,
-    File,
     LiveChannels,
-    Message,
     ModelPrice,
     OnChange,
-    Reaction,
     RecordFile,
 )
 from agentic.context.entries import Entry
@@ -157,18 +153,18 @@ class TranscriptChannels:
 
         return sorted(found.values(), key=place)
 
-    def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
+    def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Entry] | None:
         transcript = self._services.chats.transcripts.known(channel_id)
         if not self.is_shown(channel_id):
             return None
         entries = transcript.entries() if transcript is not None else []
         older = [entry for entry in entries if before is None or entry.id < before]
-        return [_message(channel_id, entry) for entry in older[-count:]]
+        return older[-count:]
 
-    def message(self, channel_id: int, message_id: int) -> Message | None:
+    def message(self, channel_id: int, message_id: int) -> Entry | None:
         transcript = self._services.chats.transcripts.known(channel_id)
         entry = transcript.get(message_id) if transcript is not None else None
-        return _message(channel_id, entry) if entry is not None and self.is_shown(channel_id) else None
+        return entry if self.is_shown(channel_id) else None
 
     def is_shown(self, channel_id: int) -> bool:
         return any(bot.cog.channels.info(channel_id) is not None for bot in self._bots())
@@ -190,26 +186,6 @@ class TranscriptChannels:
                 picture = await self._services.chats.attachments.original(file)
             return None if picture is None else Picture(picture.data, picture.media_type)
         return None
-
-
-def _message(channel_id: int, entry: Entry) -> Message:
-    growing = entry.speaker.kind == "agent" and is_unfinished(entry.text)
-    return Message(
-        id=entry.id,
-        channel_id=channel_id,
-        author_id=entry.speaker.id,
-        author=entry.speaker.name,
-        kind=entry.speaker.kind,
-        agent=entry.speaker.agent,
-        at=entry.created_at,
-        text=without_mark(entry.text) if growing else "\n".join(filter(None, (entry.text, *entry.extras))),
-        reply_to=entry.reply_to,
-        edited=entry.edited,
-        growing=growing,
-        is_notice=entry.speaker.kind == "agent" and entry.hidden,
-        files=tuple(File(one.id, one.filename, one.size, one.is_picture) for one in entry.attachments),
-        reactions=tuple(Reaction(one.emoji, one.count, one.by) for one in entry.reactions),
-    )
 
 
 def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence[ModelPrice]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -18,7 +19,8 @@ from agentic.agent.roster import RosterEntry
 from agentic.chat.directory import Directory
 from agentic.chat.service import ServedChannels
 from agentic.console.app import console_app
-from agentic.console.parts import Channel, ConsoleContext, Message, OnChange, RecordFile
+from agentic.console.parts import Channel, ConsoleContext, OnChange, RecordFile
+from agentic.context.entries import Entry
 from agentic.process.redaction import Redactor
 from agentic.record.queries.posts import Picture
 from agentic.runtime.console import ConsolePlace
@@ -36,18 +38,18 @@ class FakeChannels:
 
     def __init__(self, *channels: Channel) -> None:
         self.shown = {channel.id: channel for channel in channels}
-        self.said: dict[int, Message] = {}
+        self.said: dict[int, dict[int, Entry]] = defaultdict(dict)  # by channel
         self.pictures: dict[tuple[int, int], Picture] = {}
         self.listeners: list[OnChange] = []
 
-    def put(self, message: Message) -> None:
+    def put(self, message: Entry, channel_id: int = 11) -> None:
         """Post a message, or change it."""
-        self.said[message.id] = message
-        self._tell(message.channel_id, message.id)
+        self.said[channel_id][message.id] = message
+        self._tell(channel_id, message.id)
 
-    def delete(self, message: Message) -> None:
-        del self.said[message.id]
-        self._tell(message.channel_id, message.id)
+    def delete(self, message_id: int, channel_id: int = 11) -> None:
+        del self.said[channel_id][message_id]
+        self._tell(channel_id, message_id)
 
     def _tell(self, channel_id: int, message_id: int) -> None:
         for listener in self.listeners:
@@ -57,18 +59,19 @@ class FakeChannels:
         return {channel.id: channel.name for channel in self.shown.values()}
 
     def people(self) -> Mapping[int, str]:
-        return {one.author_id: one.author for one in self.said.values() if one.kind == "person"}
+        speakers = (entry.speaker for said in self.said.values() for entry in said.values())
+        return {speaker.id: speaker.name for speaker in speakers if speaker.kind == "person"}
 
     def channels(self) -> Sequence[Channel]:
         return list(self.shown.values())
 
-    def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
-        here = sorted((one for one in self.said.values() if one.channel_id == channel_id), key=lambda one: one.id)
-        older = [one for one in here if before is None or one.id < before]
+    def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Entry] | None:
+        said = sorted(self.said[channel_id].items())
+        older = [entry for message_id, entry in said if before is None or message_id < before]
         return older[-count:] if channel_id in self.shown else None
 
-    def message(self, channel_id: int, message_id: int) -> Message | None:
-        return self.said.get(message_id)
+    def message(self, channel_id: int, message_id: int) -> Entry | None:
+        return self.said[channel_id].get(message_id)
 
     def is_shown(self, channel_id: int) -> bool:
         return channel_id in self.shown

@@ -14,7 +14,7 @@ from aiohttp import web
 from pydantic import Base64Bytes, BaseModel, Field
 
 from agentic.console.api.live_feed import LiveFeed, TooManyReaders
-from agentic.console.json_values import add_names, turn_json
+from agentic.console.json_values import add_names, message_json, turn_json
 from agentic.console.parts import PICTURE_TYPES, ConsoleContext, People, Upload
 from agentic.console.requests import Refused, query_id, query_text, read_body, snowflake
 from agentic.policies import POLICY_TEXTS
@@ -63,20 +63,30 @@ class VoteRequest(BaseModel):
     given: bool = True
 
 
-def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
+def reading_routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
     table = web.RouteTableDef()
+
+    async def ask_record(query: Callable[[aiosqlite.Connection, K], Awaitable[T | None]], key: K) -> T | None:
+        with suppress(Refused):  # nothing is recorded
+            return await query(await parts.store.open(), key)
+        return None
 
     @table.get("/api/live/channels")
     async def list_channels(_: web.Request) -> web.Response:
         cursor = feed.hub.cursor  # before reading: an event may come twice, but none is missed
         people = parts.people
+        person = people and {
+            "name": people.name,
+            "mentions": list(people.mentions()),
+            "commands": [{"name": name, "about": about} for name, about in people.commands()],
+        }
         return web.json_response(
             {
                 "items": [channel.to_json() for channel in parts.live.channels()],
                 "next": None,
                 "cursor": cursor,
                 "situation": feed.situation(),
-                "person": None if people is None else _person_json(people),
+                "person": person,
                 "read_only": None if people is not None else READ_ONLY,
                 "most_rounds": parts.settings.max_rounds,
             }
@@ -97,17 +107,12 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
             raise Refused(404, "None of the bots here can see this channel.")
         page = found[-PAGE:]
         more = str(page[0].id) if len(found) > PAGE else None
-        items = [parts.shown(one) for one in page]
+        items = [message_json(parts, channel_id, entry) for entry in page]
         return web.json_response({"items": items, "next": more, "cursor": cursor, "channel": name})
 
     @table.get("/api/live/events")
     async def stream_events(request: web.Request) -> web.StreamResponse:
         return await _stream(feed, request)
-
-    async def ask_record(query: Callable[[aiosqlite.Connection, K], Awaitable[T | None]], key: K) -> T | None:
-        with suppress(Refused):  # nothing is recorded
-            return await query(await parts.store.open(), key)
-        return None
 
     @table.get("/api/files/{message}/{file}")
     async def show_picture(request: web.Request) -> web.Response:
@@ -136,9 +141,21 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
         await add_names(parts, [shown])
         return web.json_response(shown)
 
+    return table
+
+
+def person_routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
+    """Write, react, vote, and use commands, as the person of local mode."""
+    table = web.RouteTableDef()
+
+    def person() -> People:
+        if parts.people is None:
+            raise Refused(403, READ_ONLY)
+        return parts.people
+
     @table.post("/api/live/channels/{channel}/messages")
     async def post_message(request: web.Request) -> web.Response:
-        people = _people(parts)
+        people = person()
         said = await read_body(request.clone(client_max_size=MAX_BODY), MessageRequest)
         channel_id, text = snowflake(request.match_info["channel"]), said.text.strip()
         upload = Upload(said.file.name, said.file.data) if said.file else None
@@ -151,41 +168,30 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
 
     @table.post("/api/live/channels/{channel}/commands")
     async def use_command(request: web.Request) -> web.Response:
-        people, typed = _people(parts), await read_body(request, CommandRequest)
+        people, typed = person(), await read_body(request, CommandRequest)
         return web.json_response(asdict(await people.use(snowflake(request.match_info["channel"]), typed.line)))
 
     @table.post("/api/live/forms/{form}")
     async def fill_in_form(request: web.Request) -> web.Response:
-        people, filled = _people(parts), await read_body(request, FormRequest)
+        people, filled = person(), await read_body(request, FormRequest)
         return web.json_response(asdict(await people.fill_in(request.match_info["form"], filled.values)))
 
     @table.post("/api/live/channels/{channel}/messages/{message}/reactions")
     async def react(request: web.Request) -> web.Response:
-        people, reaction = _people(parts), await read_body(request, ReactionRequest)
+        people, reaction = person(), await read_body(request, ReactionRequest)
         channel_id, message_id = (snowflake(request.match_info[name]) for name in ("channel", "message"))
         await people.react(channel_id, message_id, reaction.emoji, reaction.given)
         return web.json_response({})
 
     @table.post("/api/live/channels/{channel}/messages/{message}/votes")
     async def vote(request: web.Request) -> web.Response:
-        people, said = _people(parts), await read_body(request, VoteRequest)
+        people, said = person(), await read_body(request, VoteRequest)
         channel_id, message_id = (snowflake(request.match_info[name]) for name in ("channel", "message"))
         await people.vote(channel_id, message_id, said.answer, said.given)
         feed.on_change(channel_id, message_id)  # the bots don't follow votes: they read them at the end
         return web.json_response({})
 
     return table
-
-
-def _person_json(people: People) -> dict[str, object]:
-    commands = [{"name": name, "about": about} for name, about in people.commands()]
-    return {"name": people.name, "mentions": list(people.mentions()), "commands": commands}
-
-
-def _people(parts: ConsoleContext) -> People:
-    if parts.people is None:
-        raise Refused(403, READ_ONLY)
-    return parts.people
 
 
 async def _stream(feed: LiveFeed, request: web.Request) -> web.StreamResponse:

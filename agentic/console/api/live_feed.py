@@ -30,7 +30,7 @@ from typing import Any
 
 from aiohttp import web
 
-from agentic.console.json_values import pick
+from agentic.console.json_values import message_json, pick
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused
 from agentic.process.tasks import cancel_and_wait
@@ -125,9 +125,9 @@ class LiveFeed:
                 self.hub.publish("reread", {"channel": str(channel_id)})
                 continue
             for message_id in sorted(message_ids):
-                message = self._parts.live.message(channel_id, message_id)
-                if message is not None:
-                    self.hub.publish("message", self._parts.shown(message))
+                entry = self._parts.live.message(channel_id, message_id)
+                if entry is not None:
+                    self.hub.publish("message", message_json(self._parts, channel_id, entry))
                 else:
                     self.hub.publish("gone", {"channel": str(channel_id), "id": str(message_id)})
 

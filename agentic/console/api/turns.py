@@ -18,6 +18,7 @@ from agentic.console.json_values import (
     diff_json,
     exact,
     message_link,
+    message_text,
     person_name,
     pick,
     post_json,
@@ -201,8 +202,8 @@ def _link(parts: ConsoleContext, turn: Turn, message_id: int | None) -> str | No
 
 def _text(parts: ConsoleContext, turn: Turn, message_id: int | None) -> str | None:
     """Return a message's text if the Live page still has it: the history has no people's messages."""
-    message = parts.live.message(turn.channel_id, message_id) if message_id else None
-    return message.text[:MAX_QUOTE] if message is not None else None
+    entry = parts.live.message(turn.channel_id, message_id) if message_id else None
+    return message_text(entry)[:MAX_QUOTE] if entry is not None else None
 
 
 def _call_json(parts: ConsoleContext, call: Call, turn: Turn) -> Json:

@@ -7,7 +7,8 @@ import pytest
 from support.records import CHANNELS, NOW, PEOPLE
 
 from agentic.console.json_values import today
-from agentic.console.parts import BotState, ConsoleContext, Message, ModelPrice
+from agentic.console.parts import BotState, ConsoleContext, ModelPrice
+from agentic.context.entries import Entry, Speaker
 from agentic.personas.store import change
 from agentic.record.recorder import OFF, RECORDING, STANDING_BY
 from agentic.state.leases import Lease
@@ -61,7 +62,7 @@ async def test_a_person_has_a_name_on_each_page_while_the_live_page_has_a_messag
     live = cast(FakeChannels, parts.live)
     turns = (await pages.get("/api/turns", person=str(mia)))["items"]
     asked = int(turns[0]["asked_message_id"] or 1)
-    live.put(Message(asked, int(turns[0]["channel"]["id"]), mia, HOSTILE, "person", None, NOW, "Is it?"))
+    live.put(Entry(asked, Speaker(mia, HOSTILE, "person"), "Is it?", NOW), int(turns[0]["channel"]["id"]))
     assert {turn["asked_by_name"] for turn in (await pages.get("/api/turns", person=str(mia)))["items"]} == {HOSTILE}
     names = {row["person"]: row["name"] for row in (await pages.get("/api/costs"))["people"]}
     assert (names[str(mia)], names[str(other)]) == (HOSTILE, None)

@@ -24,16 +24,14 @@ from agentic.console.api.live_feed import REREAD_FROM, Situation, Thinking
 from agentic.console.parts import (
     Channel,
     CommandAnswer,
-    File,
     FormField,
-    Message,
     Poll,
     PollAnswer,
-    Reaction,
     RecordFile,
     Upload,
 )
 from agentic.console.requests import Refused
+from agentic.context.entries import Attachment, Entry, Reaction, Speaker
 from agentic.record.database import connect_blocking, migrate
 from agentic.record.queries.posts import Picture
 from agentic.record.rows import Statement, call_statements, turn_statements
@@ -48,8 +46,8 @@ from tests.support.recording import turn
 DEBATE = Channel(11, "debate", "debate", "Home")
 
 
-def said(message_id: int, text: str = "hello", **more: Any) -> Message:
-    return Message(message_id, DEBATE.id, 7, "Claude", "agent", "claude", float(message_id), text, **more)
+def said(message_id: int, text: str = "hello", **more: Any) -> Entry:
+    return Entry(message_id, Speaker(7, "Claude", "agent", "claude"), text, float(message_id), **more)
 
 
 async def read_event(response: aiohttp.ClientResponse, *wanted: str) -> tuple[str, Any, str]:
@@ -77,7 +75,8 @@ async def test_a_page_shows_the_newest_messages_then_older_ones() -> None:
     live = FakeChannels(DEBATE)
     for number in range(1, PAGE + 21):
         live.put(said(number))
-    live.put(said(999, "hi", reply_to=3, files=(File(5, "a.png", 10, True),), reactions=(Reaction("🔥", 2, ("Sam",)),)))
+    more: Any = {"attachments": (Attachment(5, "a.png", "", 10),), "reactions": (Reaction("🔥", ("Sam",), 2),)}
+    live.put(said(999, "hi", reply_to=3, **more))
     async with console_client(live=live) as client:
         page = await (await client.get("/api/live/channels")).json()
         assert (page["items"][0]["name"], page["person"], page["read_only"] is None) == ("debate", None, False)
@@ -148,7 +147,7 @@ async def test_a_message_its_edit_and_its_deletion_come_as_they_happen() -> None
         assert (await read_event(stream, "message"))[1]["text"] == "hello"
         live.put(said(1, "changed"))
         assert (await read_event(stream, "message"))[1]["text"] == "changed"
-        live.delete(said(1))
+        live.delete(1)
         assert (await read_event(stream, "gone"))[1] == {"channel": "11", "id": "1"}
 
 
@@ -329,7 +328,7 @@ async def test_in_local_mode_a_person_uses_a_command_and_fills_in_the_form_in_it
 async def test_in_local_mode_a_person_answers_a_poll_and_sees_the_answers() -> None:
     sam, live = Sam(), FakeChannels(DEBATE)
     sam.polls[5] = Poll("Is P NP?", (PollAnswer("For", 2, False),), False)
-    live.put(said(5, "🫥 Where do you stand?\npoll: Is P NP? / For"))
+    live.put(said(5, "🫥 Where do you stand?", extras=("poll: Is P NP? / For",)))
     async with console_client(live=live, people=sam) as client:
         headers, place = await csrf(client), "/api/live/channels/11"
         (shown,) = (await (await client.get(place)).json())["items"]
