@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ import pytest
 from tests.browser.asking import ask
 from tests.browser.conftest import DESKTOP, PHONE, OpenPage, Program, unnamed
 from tests.browser.test_every_page import act
+from tests.support.code_blocks import CODE_BLOCKS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -72,8 +75,20 @@ def test_a_text_is_shown_as_discord_shows_it_and_never_becomes_markup_of_the_pag
         "@Claude, @Claudette": '<p><span class="mention">@Claude</span>, @Claudette</p>',
     }.items():
         assert page.evaluate(SHOW, text) == shown
+    for text, blocks in CODE_BLOCKS.items():
+        shown = unescape(page.evaluate(SHOW, text))
+        assert re.findall("<pre><code>(.*?)</code></pre>", shown, re.DOTALL) == blocks
     assert page.evaluate(SHOW, "||x||").startswith('<p><span class="spoiler" role="button"')
-    for nasty in ("**" * 1000, "||" * 1000, "[" * 4000, "*a" * 2000, "_" * 4000, "`" * 3999, "https://" * 500):
+    for nasty in (
+        "**" * 1000,
+        "||" * 1000,
+        "[" * 4000,
+        "*a" * 2000,
+        "_" * 4000,
+        "`" * 3999,
+        "~~~a\n" * 800,
+        "https://" * 500,
+    ):
         assert (
             page.evaluate(
                 f"async (text) => {{ const began = performance.now(); await ({SHOW})(text); "

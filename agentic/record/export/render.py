@@ -55,10 +55,16 @@ from agentic.record.queries.turns import turns_of_channel
 MAX_TITLE = 60  # of a file's name
 LOOKS, LOOK_SECONDS = 24, 0.25  # how often to look into the record, which is some seconds behind
 
-_CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _OTHER_SCHEME = re.compile(r"\]\((?!<?https?://)")
-_FENCE = re.compile(r"```(?:([\w+#-]{1,20})\n)?(.+?)```\n?", re.DOTALL)
+# A code block ends at as many marks as it began with, or more. Tildes need lines of their own. The console
+# (agentic/console/static/js/markup.js) has the same pattern.
+FENCE = (
+    r"(?P<ticks>`{3,9})(?:[\w+#.-]{1,20}\n)?(?P<code>.+?)(?P=ticks)`*"
+    r"|^(?P<tildes>~{3,9})[\w+#.-]*[ \t]*\n(?P<lines>.*?)^(?P=tildes)~*[ \t]*$"
+)
+_FENCE = re.compile(FENCE, re.DOTALL | re.MULTILINE)
+_CODE = re.compile(rf"{FENCE}|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 _REST_QUOTED = re.compile(r"^>>> ", re.MULTILINE)
 _QUOTE = re.compile(r"> ?(.*)")
 _HEADING = re.compile(r"(#{1,3}|-#) +(.+)")
@@ -253,10 +259,15 @@ def _message_markdown(story: Story, message: Message) -> str:
 
 
 def _quoted(text: str, look: Look) -> str:
-    pieces = _CODE.split(text)
-    for n in range(0, len(pieces), 2):  # the pieces outside of code
-        named = _NAMED.sub(lambda match: name_of(match, look), pieces[n])
-        pieces[n] = _OTHER_SCHEME.sub(r"]\\(", named.replace("<", "&lt;"))
+    def clean(outside: str) -> str:
+        named = _NAMED.sub(lambda match: name_of(match, look), outside)
+        return _OTHER_SCHEME.sub(r"]\\(", named.replace("<", "&lt;"))
+
+    pieces, end = list[str](), 0
+    for code in _CODE.finditer(text):
+        pieces += clean(text[end : code.start()]), code[0]
+        end = code.end()
+    pieces.append(clean(text[end:]))
     return "\n".join(f"> {line}".rstrip() for line in "".join(pieces).split("\n"))
 
 
@@ -321,7 +332,8 @@ def to_html(text: str, look: Look) -> Markup:
     found, end = Markup(""), 0
     for fence in _FENCE.finditer(text):
         found += _render_blocks(text[end : fence.start()], look)
-        found += Markup("<pre><code>{}</code></pre>").format(fence[2].strip("\n"))
+        code = (fence["code"] or fence["lines"]).removeprefix("\n").rstrip()
+        found += Markup("<pre><code>{}</code></pre>").format(code)
         end = fence.end()
     return found + _render_blocks(text[end:], look)
 

@@ -3,6 +3,12 @@ import { at, coloured, h, when } from "./dom.js";
 import { dateTime } from "./format.js";
 import { me } from "./me.js";
 
+// A code block ends at as many marks as it began with, or more. Tildes need lines of their own. Exported pages
+// (agentic/record/export/render.py) have the same pattern.
+const FENCE = new RegExp([
+  "(?<ticks>`{3,9})(?:[\\w+#.-]{1,20}\\n)?(?<code>.+?)\\k<ticks>`*",
+  "^(?<tildes>~{3,9})[\\w+#.-]*[ \\t]*\\n(?<lines>.*?)^\\k<tildes>~*[ \\t]*$",
+].join("|"), "gsm");
 const DEPTH = 6; // of one mark inside another
 const JUMBO = 27; // as many emoji, alone, are shown large
 const EMOJI = /\p{Extended_Pictographic}|\p{Regional_Indicator}{2}/gu;
@@ -29,13 +35,15 @@ const TAGS = { bold: "strong", under: "u", strike: "s", star: "em", italic: "em"
 
 // `names`: Map of shown name → agent's key, or null for a person: these are mentions after an @.
 export function formatted(text, names) {
-  const parts = text.split(/```(?:([\w+#.-]{1,20})\n)?(.*?)```/s); // text, language, code, text, …
   const nodes = [];
-  for (let index = 0; index < parts.length; index += 3) {
-    const plain = parts[index].replace(index ? /^\n/ : /^/, "").replace(index + 3 < parts.length ? /\n$/ : /$/, "");
+  let end = 0;
+  for (const fence of [...text.matchAll(FENCE), null]) {
+    const plain = text.slice(end, fence?.index).replace(end ? /^\n/ : /^/, "").replace(fence ? /\n$/ : /$/, "");
     if (plain) nodes.push(...blocks(plain, names));
-    const code = parts[index + 2];
-    if (code !== undefined) nodes.push(h("pre", { dir: "ltr" }, h("code", null, code.replace(/^\n|\s+$/g, ""))));
+    if (!fence) break;
+    const code = (fence.groups.code ?? fence.groups.lines).replace(/^\n|\s+$/g, "");
+    nodes.push(h("pre", { dir: "ltr" }, h("code", null, code)));
+    end = fence.index + fence[0].length;
   }
   return nodes;
 }

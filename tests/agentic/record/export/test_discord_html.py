@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from agentic.record.export.render import to_html
 from agentic.record.export.story import Look
+from tests.support.code_blocks import CODE_BLOCKS
 
 LOOK = Look(people={5: "<b>Ann</b>"}, channels={7: "general"})
 
@@ -84,6 +87,12 @@ def test_markdown_looks_as_in_discord(text, html):
     assert html in checked(text)[0]
 
 
+@pytest.mark.parametrize(("text", "blocks"), CODE_BLOCKS.items())
+def test_a_code_block_ends_where_the_console_ends_it(text, blocks):
+    html, _ = checked(text)
+    assert re.findall("<pre><code>(.*?)</code></pre>", unescape(html), re.DOTALL) == blocks
+
+
 @pytest.mark.promise(128)
 @pytest.mark.parametrize(
     "text",
@@ -131,6 +140,8 @@ def test_any_text_comes_out_as_balanced_tags_of_ours(text):
         "||" * 2000,
         "[" * 4000,
         "`" * 3999,
+        "~" * 3999,
+        "~~~a\n" * 800,
         "> " * 2000,
         ">>> " * 2000,
         f"<@{'1' * 5000}>",

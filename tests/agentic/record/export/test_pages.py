@@ -98,9 +98,12 @@ async def test_markdown_keeps_each_text_in_its_message_and_html_out(record_file)
     change(
         record_file, "UPDATE posts SET text = '[a](javascript:x) `<b>` <@5> **<:hat:1>**' WHERE turn_id = 'showcase-1'"
     )
+    nested = "````md\n```html\n<b>\n```\n````\n~~~\n<@5>\n~~~\n<b>"
+    change(record_file, "UPDATE posts SET text = ? WHERE turn_id = 'showcase-2'", nested)
     text = await exported(record_file, "md")
     assert "\n> **Grok** 17:31\n>\n> &lt;script>x" in text
     assert "> [a]\\(javascript:x) `<b>` @somebody **:hat:**" in text
+    assert "> <b>\n> ```\n> ````\n> ~~~\n> <@5>\n> ~~~\n> &lt;b>" in text
     assert "![picture](data:image/png;base64," in text
     assert text.startswith(f"# I{SHOWCASE_TOPIC[1:]}")
 
