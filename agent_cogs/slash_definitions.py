@@ -37,11 +37,7 @@ GROUPS: Mapping[str, str] = {
     "forget": "Your data",
 }
 """Commands with subcommands."""
-FOR: Mapping[str, str] = {
-    "moderator": " (moderators)",
-    "manager": " (server managers)",
-    "owner": " (server managers)",
-}
+FOR: Mapping[str, str] = {"moderator": " (moderators)", "manager": " (server managers)", "owner": " (server managers)"}
 """Whom a command is for, by its right."""
 OLD_NAMES: Mapping[str, str] = {alias: action.name for action in TABLE for alias in action.aliases}
 """Former name → command. Discord shows old names until its list is refreshed, and people still type them."""

@@ -16,15 +16,7 @@ from typing import cast
 from agent_coordinator import audience
 from agentic.formats import FORMATS
 from agentic.pace import ANNOUNCED_SECONDS, next_turn_at
-from agentic.state.conversation_state import (
-    GAVE_WAY,
-    ConversationState,
-    Counts,
-    Missed,
-    SpeakerQueue,
-    is_post,
-    is_skip,
-)
+from agentic.state.conversation_state import GAVE_WAY, ConversationState, Counts, Missed, SpeakerQueue, is_post, is_skip
 from agentic.state.rooms import MAX_FAILURES, MAX_MEMBERS, MIN_MEMBERS, PERSONA_FIELDS, Room, RoomMember
 from agentic.state.talk import PersonMessage, Talk
 from agentic.text import calls_in

@@ -144,6 +144,14 @@ def refused(code: str, reply: File | None = None, /, **fields: Any) -> Outcome:
     return Outcome(code=code, ok=False, fields=fields, reply=reply)
 
 
+class ActionRefused(Exception):
+    """Ends an action that can't be carried out, with its `outcome`."""
+
+    def __init__(self, code: str, reply: File | None = None, /, **fields: Any) -> None:
+        super().__init__(code)
+        self.outcome = refused(code, reply, **fields)
+
+
 def report(text: str = "", reply: Form | Menu | File | None = None) -> Outcome:
     """Show a text as it is, a form, a menu, or a text with a file."""
     return Outcome(code="report", fields={"text": text}, reply=reply)
@@ -204,6 +212,13 @@ class ActionContext:
     def find_agent(self, written: str) -> RosterEntry | str:
         """Return the agent that people call by this name, or a sentence that says why there is none."""
         return find(tuple(self.services.agents.roster), self.without_mentions(written))
+
+    def agent(self, written: str, code: str = "no_such_agent") -> RosterEntry:
+        """Return the agent that people call by this name. Raises ActionRefused with the code."""
+        found = self.find_agent(written)
+        if isinstance(found, str):
+            raise ActionRefused(code, why=found)
+        return found
 
     def ref(self, channel_id: int, request: ActionRequest) -> ChannelRef:
         guild_id = request.guild_id if request.place is not None else self.place.guild_of(channel_id)

@@ -12,7 +12,16 @@ from typing import Any
 
 import yaml
 
-from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, File, Outcome, done, refused, report
+from agentic.actions.base import (
+    REPLY_CHARACTERS,
+    ActionContext,
+    ActionRefused,
+    ActionRequest,
+    File,
+    Outcome,
+    done,
+    report,
+)
 from agentic.actions.rights import acts_everywhere, is_owner
 from agentic.actions.values import Values, option, unknown_value
 from agentic.agent.options import LookupScope, OptionSource
@@ -21,7 +30,6 @@ from agentic.context.options import LIVE, OF_SERVERS, OWNERS_LIVE, Options, read
 from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
 
 log = logging.getLogger(__name__)
-
 
 MAX_SHOWN = 80  # characters
 MAX_DETAIL = 200  # characters of what is recorded
@@ -80,50 +88,37 @@ def format_value(name: str, value: Any) -> str:
 
 def describe_source(source: OptionSource) -> str:
     """Return "built in", ".env", "identity.md", "config/bots/claude.yaml", "/config set, this server", or "a pin"."""
-    match source.kind:
-        case "env":
-            return ".env"
-        case "persona":
-            return source.place
-        case "file":
-            return f"config/{source.place}"
-        case "live":
-            place, _, agent = source.place.partition(":")
-            reach = {"*": "everywhere", "s": "this server", "c": "this channel"}[place[:1]]
-            return f"/config set, {reach}{', all bots' if agent == '*' else ''}"
-        case "pin":
-            return f"the pinned .config {source.place}"
-        case _:
-            return "built in"
+    if source.kind == "live":
+        place, _, agent = source.place.partition(":")
+        reach = {"*": "everywhere", "s": "this server", "c": "this channel"}[place[:1]]
+        return f"/config set, {reach}{', all bots' if agent == '*' else ''}"
+    known = {"env": ".env", "persona": source.place, "file": f"config/{source.place}"}
+    return {**known, "pin": f"the pinned .config {source.place}"}.get(source.kind, "built in")
 
 
 async def show(context: ActionContext, request: ActionRequest, values: ShowOptions) -> Outcome:
     agent = _agent(context, values.agent)
-    if agent is None:
-        return _unknown_agent(context, values.agent)
     name = _option_named(values.setting.strip())
     if name and name not in Options.model_fields:
-        return refused("option_not_shown", why=_sentence(read_options({name: None})[1][0]))
+        raise ActionRefused("option_not_shown", why=_sentence(read_options({name: None})[1][0]))
     place, book = _place(context, request), context.services.agents.options
     return format_options(agent.shown, book.options(agent.key, place), book.sources(agent.key, place), name or None)
 
 
 async def set_option(context: ActionContext, request: ActionRequest, values: SetOption) -> Outcome:
     agent, live = _agent(context, values.agent) if values.agent else None, context.services.agents.live_options
-    if agent is None and values.agent:
-        return _unknown_agent(context, values.agent)
     name, written, agent = _read_words(context, values, agent)
     reach = values.place
     if name in OF_SERVERS:
         if agent is not None:
-            return refused("option_not_changed", why=f"{name} applies to all bots, so leave out {agent.shown}.")
+            raise ActionRefused("option_not_changed", why=f"{name} applies to all bots, so leave out {agent.shown}.")
         reach = "server" if reach == "channel" else reach
     if reach == "server" and request.guild_id is None:
-        return unknown_value("place", reach, ["channel", "everywhere"])
+        raise unknown_value("place", reach, ["channel", "everywhere"])
     if name in OWNERS_LIVE and not await is_owner(context, request.who):
-        return refused("owners_option", option=name, person=request.who.user_id)
+        raise ActionRefused("owners_option", option=name, person=request.who.user_id)
     if reach == "everywhere" and not await acts_everywhere(context, request):
-        return refused("everywhere_is_the_owners")
+        raise ActionRefused("everywhere_is_the_owners")
     where, who = EVERYWHERE, agent.key if agent else ALL
     if reach == "channel":
         where = in_channel(request.channel_id, request.guild_id)
@@ -133,19 +128,19 @@ async def set_option(context: ActionContext, request: ActionRequest, values: Set
     detail = f"{name}: {written}"[:MAX_DETAIL]
     if written.strip().lower() == DEFAULT:
         if name not in Options.model_fields:
-            return refused("option_not_changed", why=_sentence(read_options({name: None})[1][0]))
+            raise ActionRefused("option_not_changed", why=_sentence(read_options({name: None})[1][0]))
         if not await live.unset(where, who, name):
             return done("option_was_not_set", option=name, target=target)
         log.info("a person removed the option %s %s", name, target)
         return done("option_unset", detail=detail, option=name, target=target)
     if name in Options.model_fields.keys() - LIVE:
-        return refused("option_not_changed", why=f"Only the owner can set {name}, in the files in config/.")
+        raise ActionRefused("option_not_changed", why=f"Only the owner can set {name}, in the files in config/.")
     layer, problems = read_options({name: _value_of(written)}, LIVE)
     if problems:
-        return refused("option_not_changed", why=_sentence(problems[0]))
+        raise ActionRefused("option_not_changed", why=_sentence(problems[0]))
     value = layer[name]
     if await live.set(where, who, name, list(value) if isinstance(value, tuple) else value) == "full":
-        return refused("too_many_options")
+        raise ActionRefused("too_many_options")
     log.info("a person set the option %s %s", name, target)
     above = _above(context, request, name, agent, f"{where.partition('@')[0]}:{who}")
     shown = {"option": name, "value": format_value(name, value), "target": target, "above": above}
@@ -183,12 +178,12 @@ def _above(context: ActionContext, request: ActionRequest, name: str, agent: Ros
     return "; here, a value for a narrower place or for one bot still wins" if narrower else ""
 
 
-def _agent(context: ActionContext, written: str) -> RosterEntry | None:
-    return context.services.agents.roster.of(written.strip()) or context.services.agents.roster.named(written.strip())
-
-
-def _unknown_agent(context: ActionContext, written: str) -> Outcome:
-    return unknown_value("bot or persona", written, [entry.shown for entry in context.services.agents.roster])
+def _agent(context: ActionContext, written: str) -> RosterEntry:
+    """Return an agent by its key or a name. Raises ActionRefused."""
+    roster, name = context.services.agents.roster, written.strip()
+    if (found := roster.of(name) or roster.named(name)) is None:
+        raise unknown_value("bot or persona", written, [entry.shown for entry in roster])
+    return found
 
 
 def _place(context: ActionContext, request: ActionRequest) -> LookupScope:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import Any
 
-from agentic.actions.base import ActionContext, ActionRequest, Outcome, done, refused, today_of
+from agentic.actions.base import ActionContext, ActionRefused, ActionRequest, Outcome, done, today_of
 from agentic.actions.silence import OfBot
 from agentic.actions.values import Snowflake, Values, option
 from agentic.chat.formatting import MAX_QUESTION, question_text
@@ -102,16 +102,16 @@ async def _order(context: ActionContext, request: ActionRequest, command: Comman
     if channel_id is None:
         return await give(context, command, detail)
     if channel_id not in services.chats.scope.channels or not context.is_here(channel_id, request):
-        return refused("unknown_channel", channel=channel_id)
+        raise ActionRefused("unknown_channel", channel=channel_id)
     speaker = command.agent_name if command.command == "next" else None
     silenced = services.silence.check(context.ref(channel_id, request), speaker)
     if silenced is not None and command.command != "end":
-        return silenced_refusal(silenced, channel_id, agent)
+        raise silenced_refusal(silenced, channel_id, agent)
     return await give(context, command, detail, agent=agent)
 
 
-def silenced_refusal(silenced: Silenced, channel_id: int, agent: str = "") -> Outcome:
-    return refused(silenced.kind, channel=silenced.channel_id or channel_id, agent=agent, until=silenced.until)
+def silenced_refusal(silenced: Silenced, channel_id: int, agent: str = "") -> ActionRefused:
+    return ActionRefused(silenced.kind, channel=silenced.channel_id or channel_id, agent=agent, until=silenced.until)
 
 
 async def give(context: ActionContext, command: Command, detail: str = "", **fields: Any) -> Outcome:
@@ -161,23 +161,22 @@ async def raise_budget(context: ActionContext, request: ActionRequest, values: R
         "channel": {str(channel) for channel in services.chats.scope.channels},
     }
     if scope != "all" and of not in known.get(kind, ()):
-        return refused("unknown_scope", scope=scope)
+        raise ActionRefused("unknown_scope", scope=scope)
     try:
         limit = await services.state.limits.budgets.raise_cap(scope, values.dollars, today_of(services), request.source)
     except ValueError:
-        return refused("no_limit")
+        raise ActionRefused("no_limit") from None
     return done("raised", limit=limit, detail=f"{scope} +${values.dollars:.2f}")
 
 
 async def ask(context: ActionContext, request: ActionRequest, values: Ask) -> Outcome:
     """Post the question for everyone to see; the bot treats the post as a mention."""
     if not values.prompt.strip():
-        return refused("empty_question")
-    if (refusal := refuse_question(context, request)) is not None:
-        return refusal
+        raise ActionRefused("empty_question")
+    check_may_ask(context, request)
     user_id = context.services.chats.directory.id_of(values.agent)
     if user_id is None:
-        return refused("offline", agent=context.name_of(values.agent))
+        raise ActionRefused("offline", agent=context.name_of(values.agent))
     text = question_text(user_id, values.prompt)
     return Outcome(code="report", fields={"text": text}, is_public=True)
 
@@ -186,20 +185,22 @@ async def arena(context: ActionContext, request: ActionRequest, values: ArenaVal
     """Let two hidden agents answer, within the limits on their calls and costs. An owner's arena is recorded."""
     if values.channel is not None:  # on the console
         if values.channel not in context.services.chats.scope.channels:
-            return refused("unknown_channel", channel=values.channel)
+            raise ActionRefused("unknown_channel", channel=values.channel)
         request = replace(request, place=context.ref(values.channel, request))
-    outcome = await _open_arena(context, request, values)
+    try:
+        outcome = await _open_arena(context, request, values)
+    except ActionRefused as refusal:
+        outcome = refusal.outcome
     return replace(outcome, is_recorded=request.surface == "console")
 
 
 async def _open_arena(context: ActionContext, request: ActionRequest, values: ArenaValues) -> Outcome:
-    if (refusal := refuse_question(context, request)) is not None:
-        return refusal
+    check_may_ask(context, request)
     question, arenas, place = values.prompt.strip(), context.services.state.coordination.arenas, request.place
     if not question or place is None:
-        return refused("empty_question")
+        raise ActionRefused("empty_question")
     if not await arenas.has_host():
-        return refused("no_arena_host")
+        raise ActionRefused("no_arena_host")
     arena = Arena(
         id=request.id,
         channel_id=place.channel_id,
@@ -210,14 +211,16 @@ async def _open_arena(context: ActionContext, request: ActionRequest, values: Ar
         minutes=values.minutes,
         at=context.services.clock(),
     )
-    return done("arena_opened") if await arenas.open(arena) else refused("arena_runs")
+    if not await arenas.open(arena):
+        raise ActionRefused("arena_runs")
+    return done("arena_opened")
 
 
-def refuse_question(context: ActionContext, request: ActionRequest) -> Outcome | None:
-    """Say why nobody, or not this person, may ask the bots here; None if they may."""
+def check_may_ask(context: ActionContext, request: ActionRequest) -> None:
+    """Raise ActionRefused if nobody, or not this person, may ask the bots here."""
     services, place = context.services, request.place
     silenced = services.silence.check(place) if place is not None else None
     if silenced is not None and place is not None:
-        return silenced_refusal(silenced, place.channel_id)
-    ignored = services.agents.ignored.has(request.who.user_id, request.who.roles, request.guild_id)
-    return refused("you_are_ignored") if ignored else None
+        raise silenced_refusal(silenced, place.channel_id)
+    if services.agents.ignored.has(request.who.user_id, request.who.roles, request.guild_id):
+        raise ActionRefused("you_are_ignored")

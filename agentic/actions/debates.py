@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentic.actions.base import ActionContext, ActionRequest, Outcome, done, refused, today_of
-from agentic.actions.conversations import refuse_question
+from agentic.actions.base import ActionContext, ActionRefused, ActionRequest, Outcome, done, today_of
+from agentic.actions.conversations import check_may_ask
 from agentic.actions.room_create import MAX_NAMES, name_mentions
 from agentic.actions.values import Values, option
 from agentic.agent.roster import members_of
@@ -35,42 +35,41 @@ class Debate(Values):
 
 async def propose(context: ActionContext, request: ActionRequest, values: Debate) -> Outcome:
     services, place = context.services, request.place
-    if (refusal := refuse_question(context, request)) is not None:
-        return refusal
+    check_may_ask(context, request)
     channel_id = (place.parent_id or place.channel_id) if place is not None else 0
     named = await name_mentions(context, request, channel_id, values.topic)
     topic = services.chats.redact(topic_of(named))[:MAX_TOPIC]
     if not topic:
-        return refused("no_topic")
+        raise ActionRefused("no_topic")
     if channel_id not in services.chats.scope.channels:
-        return refused("unknown_channel", channel=channel_id)
+        raise ActionRefused("unknown_channel", channel=channel_id)
     found, problems = members_of(tuple(services.agents.roster), context.without_mentions(values.personas))
     if problems:
-        return refused("no_such_agent", why=" ".join(problems))
+        raise ActionRefused("no_such_agent", why=" ".join(problems))
     if found and len(found) < MIN_MEMBERS:
-        return refused("too_few_named", names=listed([entry.shown for entry in found]))
+        raise ActionRefused("too_few_named", names=listed([entry.shown for entry in found]))
     if len(found) > MAX_MEMBERS:
-        return refused("too_many_named", number=len(found))
+        raise ActionRefused("too_many_named", number=len(found))
     for entry in found:
         if entry.why_not is not None:
-            return refused("cannot_take_part", agent=entry.shown, reason=entry.why_not)
+            raise ActionRefused("cannot_take_part", agent=entry.shown, reason=entry.why_not)
     if not found and sum(entry.why_not is None for entry in services.agents.roster) < MIN_MEMBERS:
-        return refused("too_few_agents")
+        raise ActionRefused("too_few_agents")
     if (problem := context.place.room_problem(channel_id, webhooks=False)) is not None:
-        return refused("no_room_there", channel=channel_id, problem=problem)
+        raise ActionRefused("no_room_there", channel=channel_id, problem=problem)
     if services.settings.budget_rooms_usd == 0:
-        return refused("no_proposals")
+        raise ActionRefused("no_proposals")
     use = (await services.state.limits.budgets.uses(today_of(services), [MEMBERS_SCOPE]))[MEMBERS_SCOPE]
     if use.is_nearly_used_up:
-        return refused("budget_used_up", whose="proposed debates")
+        raise ActionRefused("budget_used_up", whose="proposed debates")
     if any(
         (each.channel_id, each.topic.casefold()) == (channel_id, topic.casefold())
         for each in await services.state.coordination.proposals.all()
         if each.proposed_by != request.who.user_id
     ):
-        return refused("debate_proposed_by_other", sign=PROPOSAL_SIGN)
+        raise ActionRefused("debate_proposed_by_other", sign=PROPOSAL_SIGN)
     if not await services.state.coordination.arenas.has_host():
-        return refused("no_arena_host")
+        raise ActionRefused("no_arena_host")
     proposal = Proposal(
         id=request.id,
         channel_id=channel_id,
@@ -83,7 +82,7 @@ async def propose(context: ActionContext, request: ActionRequest, values: Debate
     )
     added = await services.state.coordination.proposals.add(proposal)
     if added != "proposed":
-        return refused(REFUSALS[added])
+        raise ActionRefused(REFUSALS[added])
     number, sign = services.settings.debate_supporters, PROPOSAL_SIGN
     people = f"{number} people" if number > 1 else "a person"
     return done("debate_proposed", channel=channel_id, sign=sign, people=people)

@@ -10,7 +10,15 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
-from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, Outcome, refused, report, today_of
+from agentic.actions.base import (
+    REPLY_CHARACTERS,
+    ActionContext,
+    ActionRefused,
+    ActionRequest,
+    Outcome,
+    report,
+    today_of,
+)
 from agentic.actions.rights import may_moderate
 from agentic.actions.rooms import may_be_named
 from agentic.actions.silence import OfBot
@@ -62,10 +70,10 @@ class OfMessage(Values):
 async def explain_post(context: ActionContext, request: ActionRequest, values: OfMessage) -> Outcome:
     written = values.message.strip()
     if not written and request.surface == "text":
-        return refused("nothing_posted")
+        raise ActionRefused("nothing_posted")
     found = _MESSAGE_ID.fullmatch(written)
     if found is None or int(found[1]) > MAX_ID:
-        return refused("no_message")
+        raise ActionRefused("no_message")
     services, message_id, here = context.services, int(found[1]), request.channel_id
     names, may_see = services.agents.roster.names, context.place.may_see(here)
     record = await find_turn(services.state, names, message_id, services.clock())
@@ -74,10 +82,10 @@ async def explain_post(context: ActionContext, request: ActionRequest, values: O
         if sent is None and (about := await _about_room(context, request, message_id)) is not None:
             return report(about)
         if sent is None or not context.is_here(sent.channel_id, request) or not may_see(sent.channel_id):
-            return refused("no_record")
+            raise ActionRefused("no_record")
         return report(unasked_text(sent, names))
     if record.guild_id not in (None, request.guild_id) or not may_see(record.channel_id):
-        return refused("no_record")
+        raise ActionRefused("no_record")
     text = why_text(record, names)
     base = services.settings.console_link
     if base is None or request.surface == "text" or not may_moderate(context, request):

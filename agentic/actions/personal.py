@@ -6,12 +6,12 @@ from agentic.actions.base import (
     FORM,
     REPLY_CHARACTERS,
     ActionContext,
+    ActionRefused,
     ActionRequest,
     File,
     Form,
     FormField,
     Outcome,
-    refused,
     report,
 )
 from agentic.actions.values import Values, option
@@ -38,7 +38,7 @@ class Confirmation(Values):
 
 async def show_profile(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
     if request.is_shared:
-        return refused("in_our_chat")
+        raise ActionRefused("in_our_chat")
     text = await context.services.record.own_memory.profile_text(request.who.user_id)
     if len(text) <= REPLY_CHARACTERS:
         return report(text)
@@ -48,14 +48,14 @@ async def show_profile(context: ActionContext, request: ActionRequest, _: Values
 async def edit_profile(context: ActionContext, request: ActionRequest, values: Topics) -> Outcome:
     """Show a form, or save the topics that came with the request if the service has no forms."""
     if request.is_shared:
-        return refused("in_our_chat")
+        raise ActionRefused("in_our_chat")
     own, who = context.services.record.own_memory, request.who.user_id
     if own.problem:
-        return refused("report", text=own.problem)
+        raise ActionRefused("report", text=own.problem)
     if values.topics:
         return report(own.save_profile(who, values.topics.replace(",", "\n")))
     if request.surface == "text":
-        return refused("how_to_edit_profile")
+        raise ActionRefused("how_to_edit_profile")
     field = FormField(
         id=TOPICS,
         label=f"Your topics, one per line, {MAX_TOPICS} at most",
@@ -86,7 +86,7 @@ async def privacy(context: ActionContext, request: ActionRequest, values: Consen
     if answer and not values.export:
         return report(answer)
     if request.is_shared:
-        return refused("in_our_chat")
+        raise ActionRefused("in_our_chat")
     if values.export:
         text, data = await services.record.own_memory.export(who)
         text = f"{answer}\n{text}" if answer else text
@@ -97,9 +97,9 @@ async def privacy(context: ActionContext, request: ActionRequest, values: Consen
 async def forget_me(context: ActionContext, request: ActionRequest, values: Confirmation) -> Outcome:
     """Delete everything that is stored about the person. A text command needs a confirmation."""
     if request.surface == "text" and not values.yes:
-        return refused("confirm_forget")
+        raise ActionRefused("confirm_forget")
     forgotten = await context.services.record.forgetting.forget(request.who.user_id)
     if not forgotten.whole:
-        return refused("not_all_forgotten")
+        raise ActionRefused("not_all_forgotten")
     more = forgotten.details(context.place.left_messages)
     return Outcome(code="report", fields={"text": forgotten.text}, more=more)

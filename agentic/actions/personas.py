@@ -30,6 +30,7 @@ from agentic.actions.base import (
     FORM,
     REPLY_CHARACTERS,
     ActionContext,
+    ActionRefused,
     ActionRequest,
     File,
     Form,
@@ -127,13 +128,16 @@ async def show_file(context: ActionContext, request: ActionRequest, values: Show
     try:
         text, elsewhere = await _visible_text(context, request, values, back)
     except PersonaError as error:
-        return refused("file_not_shown", file=name, agent=shown, why=error)
+        raise ActionRefused("file_not_shown", file=name, agent=shown, why=error) from error
     was = f", before the last {f'{back} changes' if back > 1 else 'change'}" if back else ""
-    head = f"{shown}'s {name}{was}{ELSEWHERE if elsewhere else ''}:"
+    return _report_file(f"{shown}'s {name}{was}{ELSEWHERE if elsewhere else ''}:", name, text)
+
+
+def _report_file(head: str, name: str, text: str) -> Outcome:
+    """Show a file's text below a line, or attach it if it doesn't fit into a message."""
     whole = f"{head}\n```md\n{text or ' '}\n```"
-    if length(whole) > REPLY_CHARACTERS or "```" in text:
-        return report(head, File(name, text))
-    return report(whole)
+    fits = length(whole) <= REPLY_CHARACTERS and "```" not in text
+    return report(whole) if fits else report(head, File(name, text))
 
 
 async def edit_file(context: ActionContext, request: ActionRequest, values: OfFile) -> Outcome:
@@ -144,14 +148,14 @@ async def edit_file(context: ActionContext, request: ActionRequest, values: OfFi
     except NotFound:
         text, elsewhere = "", False
     except PersonaError as error:
-        return refused("file_not_editable", file=name, agent=shown, why=error)
+        raise ActionRefused("file_not_editable", file=name, agent=shown, why=error) from error
     if elsewhere:
-        return refused("file_has_hidden_notes", file=name, agent=shown)
+        raise ActionRefused("file_has_hidden_notes", file=name, agent=shown)
     form_id = f"{EDIT_FILE}:{values.agent}:{name}:{digest_of(text)}"
     try:
         form = text_form(form_id, f"{shown}: {name}", text)
     except ValueError as error:
-        return refused("file_too_long", File(name, text), file=name, why=error)
+        raise ActionRefused("file_too_long", File(name, text), file=name, why=error) from error
     return report(reply=form)
 
 
@@ -159,7 +163,7 @@ async def save_file(context: ActionContext, request: ActionRequest, _: Values) -
     """Save a submitted form, unless it has problems or the file has changed since."""
     agent, name, digest = (*str(request.values.get("id", "")).split(":", 3)[1:], "", "", "")[:3]
     if agent not in context.services.agents.names or name not in PERSONA_FILES:
-        return refused("no_such_file")
+        raise ActionRefused("no_such_file")
     folder = context.services.settings.persona_folder(agent)
     return await _save(context, folder, agent, name, read_text(request.values), digest)
 
@@ -168,8 +172,6 @@ async def save_text(context: ActionContext, _: ActionRequest, values: NewText) -
     """Save a file's whole text, under the same conditions as a form."""
     folder = own_folder(context.services.settings.persona_folder(values.agent), values.file)
     saved = await _save(context, folder, values.agent, values.file, values.text, values.digest)
-    if not saved.ok:
-        return saved
     await context.services.agents.roster.refresh()  # the page shows its name and its model next
     return replace(saved, code="text_saved")
 
@@ -179,7 +181,7 @@ async def _save(context: ActionContext, folder: Path, agent: str, name: str, tex
     text = text.rstrip() + "\n" if text.strip() else ""
     if problems := problems_of(name, text):
         lines = "\n".join(f"- {problem}" for problem in problems[:MAX_PROBLEMS])
-        return refused("file_has_problems", File(name, text), problems=lines)
+        raise ActionRefused("file_has_problems", File(name, text), problems=lines)
 
     def replace_unchanged(old: str | None) -> str:
         if old != text and digest_of(old or "") != digest:
@@ -189,7 +191,7 @@ async def _save(context: ActionContext, folder: Path, agent: str, name: str, tex
     try:
         await asyncio.to_thread(change, folder, name, replace_unchanged)
     except PersonaError as error:
-        return refused("not_saved", File(name, text), why=error)
+        raise ActionRefused("not_saved", File(name, text), why=error) from error
     log.info("%s: %s edited", agent, name)
     return done("file_saved", detail=f"{agent} {name}", file=name, agent=context.name_of(agent))
 
@@ -228,30 +230,25 @@ async def _visible_text(
 
 async def list_agents(context: ActionContext, _: ActionRequest, __: Values) -> Outcome:
     entries = tuple(context.services.agents.roster)
-    lines = [_line(entry) for entry in entries[:MAX_LISTED]]
-    more = [f"and {len(entries) - MAX_LISTED} more"] if len(entries) > MAX_LISTED else []
-    return report("\n".join(["Bots and personas:", *lines, *more]))
+    lines = ["Bots and personas:", *map(_line, entries[:MAX_LISTED])]
+    if len(entries) > MAX_LISTED:
+        lines.append(f"and {len(entries) - MAX_LISTED} more")
+    return report("\n".join(lines))
 
 
 async def show(context: ActionContext, _: ActionRequest, values: AnyAgent) -> Outcome:
-    entry = context.find_agent(values.name)
-    if isinstance(entry, str):
-        return refused("no_such_agent", why=entry)
+    entry = context.agent(values.name)
     folder = context.services.settings.persona_folder(entry.key)
     soul = (await asyncio.to_thread(FileCache().read, folder / SOUL))[0] or ""
     front = entry.front
     facts = {"Interests": ", ".join(front.interests), "Talkativeness": front.talkativeness, "Avatar": front.avatar}
     known = [f"{name}: {value}" for name, value in facts.items() if value not in (None, "")]
-    head = "\n".join([_line(entry), *known])
-    whole = f"{head}\n```md\n{soul or ' '}\n```"
-    if "```" in soul or length(whole) > REPLY_CHARACTERS:
-        return report(head, File(SOUL, soul))
-    return report(whole)
+    return _report_file("\n".join([_line(entry), *known]), SOUL, soul)
 
 
 async def create(context: ActionContext, _: ActionRequest, values: NewPersona) -> Outcome:
     if context.services.agents.personas is None:
-        return refused("no_persona_files")
+        raise ActionRefused("no_persona_files")
     lines = [] if values.temperature is None else [f"temperature: {values.temperature:g}"]
     lines += [f"thinking: {values.thinking}"] if values.thinking else []
     lines += [] if values.length is None else [f"max_output_tokens: {values.length}"]
@@ -260,14 +257,12 @@ async def create(context: ActionContext, _: ActionRequest, values: NewPersona) -
 
 async def edit(context: ActionContext, _: ActionRequest, values: OfPersona) -> Outcome:
     entry = _persona(context, values.name)
-    if isinstance(entry, Outcome):
-        return entry
     soul, identity = await asyncio.to_thread(_texts, context, entry.key)
     card, problems = parse_identity(identity)
     further = further_lines(identity or "", without=IN_THE_FORM)
     if problems or len(soul) > FIELD_CHARACTERS or len(further) > MAX_FURTHER:
         why = problems[0] if problems else "its files are too long"
-        return refused("persona_not_editable", agent=entry.shown, why=why)
+        raise ActionRefused("persona_not_editable", agent=entry.shown, why=why)
     model = card.model or ""
     if card.provider and model and not model.startswith(f"{card.provider}/"):
         model = f"{card.provider}/{model}"
@@ -298,15 +293,13 @@ async def save(context: ActionContext, request: ActionRequest, _: Values) -> Out
 
 async def delete(context: ActionContext, _: ActionRequest, values: OfPersona) -> Outcome:
     entry = _persona(context, values.name)
-    if isinstance(entry, Outcome):
-        return entry
     rooms = await context.services.state.coordination.rooms.list("active", limit=None)
     if room := next((room for room in rooms if entry.key in room.names), None):
-        return refused("persona_in_room", agent=entry.shown, channel=room.thread_id)
+        raise ActionRefused("persona_in_room", agent=entry.shown, channel=room.thread_id)
     try:
         kept = await asyncio.to_thread(delete_folder, context.services.settings.personas_dir, entry.key)
     except PersonaError as error:
-        return refused("persona_not_deleted", agent=entry.shown, why=error)
+        raise ActionRefused("persona_not_deleted", agent=entry.shown, why=error) from error
     await context.services.agents.roster.refresh()
     log.info("%s: persona deleted from Discord; its files are in %s/%s", entry.key, DELETED, kept)
     return done("persona_deleted", detail=entry.shown, agent=entry.shown, folder=f"{DELETED}/{kept}")
@@ -378,11 +371,11 @@ def _texts(context: ActionContext, key: str) -> tuple[str, str | None]:
     return cache.read(folder / SOUL)[0] or "", cache.read(folder / IDENTITY)[0]
 
 
-def _persona(context: ActionContext, written: str) -> RosterEntry | Outcome:
-    entry = context.find_agent(written)
-    if isinstance(entry, str):
-        return refused("no_such_agent", why=entry)
-    return refused("not_a_persona", agent=entry.shown) if entry.is_bot else entry
+def _persona(context: ActionContext, written: str) -> RosterEntry:
+    entry = context.agent(written)
+    if entry.is_bot:
+        raise ActionRefused("not_a_persona", agent=entry.shown)
+    return entry
 
 
 def key_of(name: str) -> str:

@@ -30,6 +30,7 @@ from agentic.actions.base import (
     FORM,
     MENU,
     ActionContext,
+    ActionRefused,
     ActionRequest,
     Choice,
     Form,
@@ -40,7 +41,7 @@ from agentic.actions.base import (
     refused,
 )
 from agentic.actions.completion import complete
-from agentic.actions.rights import refusal, with_rights
+from agentic.actions.rights import check_right, with_rights
 from agentic.actions.values import Values, read_values
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import ActionNote
@@ -166,15 +167,7 @@ TABLE: tuple[Action, ...] = (
     Action("agent-file show", personas.show_file, "Show a persona file", "manager"),
     Action("agent-file edit", personas.edit_file, "Edit a persona file", "owner"),
     Action(personas.SAVE_FILE, personas.save_file, "Edit a persona file", "owner", "edit_file"),
-    Action(
-        "agent-file save",
-        personas.save_text,
-        "Edit a persona file",
-        "owner",
-        "edit_file",
-        "Edit",
-        chats=NO_CHAT,
-    ),
+    Action("agent-file save", personas.save_text, "Edit a persona file", "owner", "edit_file", "Edit", chats=NO_CHAT),
     # options
     Action("config show", config.show, "Show a bot's options here, and where each one comes from", "manager"),
     Action("config set", config.set_option, "Change a bot's option without a restart", "manager", "set_option"),
@@ -235,14 +228,16 @@ class Actions:
             )
             return refused("unknown_action")
         request = await with_rights(context, request)
-        if (no_right := await refusal(context, action.right, request)) is not None:
-            return no_right
         is_form = action.name.startswith((FORM, MENU))  # its handler checks the values
-        values = Values() if is_form else read_values(context, action.values, request)
-        if isinstance(values, Outcome):
-            return values
+        try:
+            await check_right(context, action.right, request)
+            values = Values() if is_form else read_values(context, action.values, request)
+        except ActionRefused as refusal:
+            return refusal.outcome
         try:
             outcome = await action.run(context, replace(request, name=action.name), values)
+        except ActionRefused as refusal:
+            outcome = refusal.outcome
         except StateUnavailable as away:
             log.warning("could not carry out %s: Redis is unavailable (%s)", request.name, away)
             return refused("redis_unavailable")

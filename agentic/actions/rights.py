@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentic.actions.base import ActionContext, ActionRequest, Outcome, Right, refused
+from agentic.actions.base import ActionContext, ActionRefused, ActionRequest, Right
 from agentic.agent.persona import only_guild
 from agentic.chat.service import Person
 from agentic.state.silence import Kind, Scope
@@ -18,22 +18,20 @@ async def with_rights(context: ActionContext, request: ActionRequest) -> ActionR
     return replace(request, who=replace(who, manages_messages=True, manages_guild=True))
 
 
-async def refusal(context: ActionContext, right: Right, request: ActionRequest) -> Outcome | None:
-    """Return why the person lacks this right; None if they have it. The console is the owner's."""
+async def check_right(context: ActionContext, right: Right, request: ActionRequest) -> None:
+    """Raise ActionRefused if the person lacks this right. The console is the owner's."""
     if right == "everyone" or request.surface == "console":
-        return None
-    if right == "moderator":
-        return None if may_moderate(context, request) else refused("moderators_only")
-    if right == "message_manager":
-        may = request.who.manages_messages or request.guild_id is None
-        return None if may else refused("message_managers_only")
-    if right == "manager":
-        return None if request.who.manages_guild else refused("managers_only")
-    if await acts_everywhere(context, request):
-        return None
-    if not request.who.manages_guild:
-        return refused("managers_only")
-    return refused("owners_only", person=request.who.user_id, guild=request.guild_id)
+        return
+    who, in_guild = request.who, request.guild_id is not None
+    if right == "moderator" and not may_moderate(context, request):
+        raise ActionRefused("moderators_only")
+    if right == "message_manager" and in_guild and not who.manages_messages:
+        raise ActionRefused("message_managers_only")
+    is_owner_here = right == "owner" and await acts_everywhere(context, request)
+    if right in ("manager", "owner") and not (who.manages_guild or is_owner_here):
+        raise ActionRefused("managers_only")
+    if right == "owner" and not is_owner_here:
+        raise ActionRefused("owners_only", person=who.user_id, guild=request.guild_id)
 
 
 def may_moderate(context: ActionContext, request: ActionRequest) -> bool:

@@ -22,6 +22,7 @@ from agentic.actions.base import (
     MAX_CHOICES,
     MENU,
     ActionContext,
+    ActionRefused,
     ActionRequest,
     Choice,
     Form,
@@ -29,7 +30,6 @@ from agentic.actions.base import (
     Menu,
     Outcome,
     give_back,
-    refused,
     report,
     today_of,
 )
@@ -118,39 +118,39 @@ class RoomHere(NewRoom):
 async def create(context: ActionContext, request: ActionRequest, values: NewRoom, thread_id: int = 0) -> Outcome:
     """Open a room in a new thread, or in this thread if `thread_id` is given."""
     draft = await _prepare(context, request, values)
-    if isinstance(draft, Outcome):
-        return draft
     draft = draft.model_copy(update={"thread_id": thread_id})
+    if not draft.topic and request.place is None:
+        raise ActionRefused("no_topic")
     if not draft.topic:
-        return refused("no_topic") if request.place is None else report(reply=build_form(draft, values))
+        return report(reply=build_form(draft, values))
     return await _choose_members(context, request, draft, values.personas)
 
 
 async def here(context: ActionContext, request: ActionRequest, values: RoomHere) -> Outcome:
     """Make a room of the thread in which the command is used."""
     if request.place is None or request.place.parent_id is None:
-        return refused("not_in_thread")
+        raise ActionRefused("not_in_thread")
     if not topic_of(values.topic):
-        return refused("no_topic")
+        raise ActionRefused("no_topic")
     thread_id = request.channel_id
     if await context.services.state.coordination.rooms.read(thread_id) is not None:
-        return refused("room_exists", channel=thread_id)
+        raise ActionRefused("room_exists", channel=thread_id)
     if (problem := context.place.thread_problem(thread_id)) is not None:
-        return refused("no_room_there", channel=thread_id, problem=problem)
+        raise ActionRefused("no_room_there", channel=thread_id, problem=problem)
     return await create(context, request, values, thread_id)
 
 
 async def from_form(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
     """Open a room from a submitted form. If that fails, give back the texts with the reason."""
     texts = {name: str(value) for name, value in request.values.items()}
-    values = _read_form(context, request, texts)
-    if isinstance(values, Outcome):
-        return give_back(values, texts, FILE)
-    draft = await _prepare(context, request, values, texts.get("question", ""))
-    if isinstance(draft, Outcome) or not draft.topic:
-        return give_back(draft if isinstance(draft, Outcome) else refused("no_topic"), texts, FILE)
-    outcome = await _choose_members(context, request, draft, values.personas)
-    return outcome if outcome.ok or outcome.code.startswith(OPENING) else give_back(outcome, texts, FILE)
+    try:
+        values = _read_form(context, request, texts)
+        draft = await _prepare(context, request, values, texts.get("question", ""))
+        if not draft.topic:
+            raise ActionRefused("no_topic")
+        return await _choose_members(context, request, draft, values.personas)
+    except ActionRefused as refusal:
+        return give_back(refusal.outcome, texts, FILE)
 
 
 async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -159,17 +159,15 @@ async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -
     opening_id = int(number) if number.isdecimal() else 0
     kept = await openings.draft(opening_id)
     if kept is None:
-        return refused("choice_expired")
+        raise ActionRefused("choice_expired")
     draft = RoomDraft.model_validate_json(kept)
     if draft.asked_by != request.who.user_id:
-        return refused("not_your_room")
-    if (refusal := _refuse_channel(context, request, draft)) is not None:
-        return refusal
+        raise ActionRefused("not_your_room")
+    _check_channel(context, request, draft)
     chosen = [entry for key in request.chosen if (entry := roster.of(key)) is not None]
-    if (refusal := await _refuse_members(context, draft, chosen)) is not None:
-        return refusal
+    await _check_members(context, draft, chosen)
     if not await openings.take_draft(opening_id):
-        return refused("choice_expired")
+        raise ActionRefused("choice_expired")
     return await _open(context, opening_id, draft, chosen)
 
 
@@ -178,18 +176,17 @@ async def _choose_members(context: ActionContext, request: ActionRequest, draft:
     names, seats = _seats_in(roster, context.without_mentions(names))
     found, problems = members_of(roster, names)
     if problems:
-        return refused("no_such_agent", why=" ".join(problems))
+        raise ActionRefused("no_such_agent", why=" ".join(problems))
     if seats and draft.format == DEFAULT_FORMAT:
-        return refused("no_sides")
+        raise ActionRefused("no_sides")
     moderators = [key for key, seat in seats.items() if seat == MODERATOR]
     if moderators and (len(moderators) > 1 or draft.moderator not in (None, moderators[0])):
-        return refused("several_moderators")
+        raise ActionRefused("several_moderators")
     sides = {key: seat for key, seat in seats.items() if seat != MODERATOR}
     draft = draft.model_copy(update={"sides": sides, "moderator": moderators[0] if moderators else draft.moderator})
     if not found and request.place is not None:
         return await _menu(context, request, draft)
-    if (refusal := await _refuse_members(context, draft, found)) is not None:
-        return refusal
+    await _check_members(context, draft, found)
     return await _open(context, request.id, draft, found)
 
 
@@ -209,7 +206,7 @@ def _seats_in(roster: Sequence[RosterEntry], text: str) -> tuple[str, Mapping[st
 async def _menu(context: ActionContext, request: ActionRequest, draft: RoomDraft) -> Outcome:
     able = [entry for entry in context.services.agents.roster if entry.why_not is None]
     if len(able) < MIN_MEMBERS:
-        return refused("too_few_agents")
+        raise ActionRefused("too_few_agents")
     await context.services.state.coordination.room_openings.keep_draft(request.id, draft.model_dump_json())
     more = " To add someone who isn't in the list, use the option “personas”." if len(able) > MAX_CHOICES else ""
     choices = []
@@ -231,7 +228,7 @@ async def _menu(context: ActionContext, request: ActionRequest, draft: RoomDraft
 async def _open(context: ActionContext, opening_id: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Outcome:
     opener = context.place.opener
     if opener is None:
-        return refused("no_bot")
+        raise ActionRefused("no_bot")
     members = [entry.member for entry in chosen]
     room = room_of(draft, members, draft.moderator, context.services.clock())
     name, text = thread_name(draft.topic), opening_text(room, draft.question, draft.asked_by_name, draft.rules)
@@ -243,72 +240,69 @@ async def _open(context: ActionContext, opening_id: int, draft: RoomDraft, chose
     return Outcome(code=code, ok=opening.outcome == OPENED, fields=fields, detail=draft.topic)
 
 
-def _judge_of(context: ActionContext, written: str) -> str | Outcome:
+def _judge_of(context: ActionContext, written: str) -> str:
     """Return the key of an agent, or provider/model; "" for none."""
     written = context.without_mentions(written).strip()
     if not written:
         return ""
-    entry = context.find_agent(written) if "/" not in written else None
-    if isinstance(entry, str):
-        return refused("no_such_judge", why=entry)
-    judge = entry.key if entry is not None else written.lower()
-    try:
-        find_judge(context.services, judge)
-    except NoModel as lacking:
-        return refused("cannot_judge", judge=written, reason=str(lacking))
+    judge = written.lower() if "/" in written else context.agent(written, "no_such_judge").key
+    _judges_model(context, judge, written)
     return judge
 
 
-def _refuse_judge(context: ActionContext, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Outcome | None:
-    """Refuse a judge that is a member, or has the model of one."""
-    if not draft.judge:
-        return None
+def _judges_model(context: ActionContext, judge: str, written: str) -> str:
+    """Return provider/model. Raises ActionRefused if the judge has no model."""
     try:
-        models = {model.name for model in find_judge(context.services, draft.judge).models[:1]}
+        return find_judge(context.services, judge).models[0].name
     except NoModel as lacking:
-        return refused("cannot_judge", judge=draft.judge, reason=str(lacking))
+        raise ActionRefused("cannot_judge", judge=written, reason=str(lacking)) from lacking
+
+
+def _check_judge(context: ActionContext, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> None:
+    """Raise ActionRefused if the judge is a member, or has the model of one."""
+    if not draft.judge:
+        return
+    judges_model = _judges_model(context, draft.judge, draft.judge)
     for entry in chosen:
         if entry.key == draft.judge:
-            return refused("judge_is_member", judge=entry.shown)
-        if entry.model in models:
-            return refused("judge_like_member", agent=entry.shown, model=entry.model)
-    return None
+            raise ActionRefused("judge_is_member", judge=entry.shown)
+        if entry.model == judges_model:
+            raise ActionRefused("judge_like_member", agent=entry.shown, model=entry.model)
 
 
-def _refuse_channel(context: ActionContext, request: ActionRequest, draft: RoomDraft) -> Outcome | None:
+def _check_channel(context: ActionContext, request: ActionRequest, draft: RoomDraft) -> None:
     channel_id, services = draft.channel_id, context.services
     if channel_id not in services.chats.scope.channels or not context.is_here(channel_id, request):
-        return refused("unknown_channel", channel=channel_id)
+        raise ActionRefused("unknown_channel", channel=channel_id)
     silenced = services.silence.check(context.ref(channel_id, request))
     if silenced is not None:
-        return silenced_refusal(silenced, channel_id)
-    problem = context.place.room_problem(channel_id, webhooks=False)
-    return refused("no_room_there", channel=channel_id, problem=problem) if problem else None
+        raise silenced_refusal(silenced, channel_id)
+    if problem := context.place.room_problem(channel_id, webhooks=False):
+        raise ActionRefused("no_room_there", channel=channel_id, problem=problem)
 
 
-async def _refuse_members(context: ActionContext, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Outcome | None:
+async def _check_members(context: ActionContext, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> None:
     if len(chosen) < MIN_MEMBERS:
-        return refused("too_few_named", names=listed([one.shown for one in chosen]))
+        raise ActionRefused("too_few_named", names=listed([one.shown for one in chosen]))
     if len(chosen) > MAX_MEMBERS:
-        return refused("too_many_named", number=len(chosen))
+        raise ActionRefused("too_many_named", number=len(chosen))
     if draft.moderator is not None and draft.moderator not in {one.key for one in chosen}:
-        return refused("moderator_not_member")
-    if (refusal := _refuse_judge(context, draft, chosen)) is not None:
-        return refusal
+        raise ActionRefused("moderator_not_member")
+    _check_judge(context, draft, chosen)
     for entry in chosen:
         if entry.why_not is not None:
-            return refused("cannot_take_part", agent=entry.shown, reason=entry.why_not)
+            raise ActionRefused("cannot_take_part", agent=entry.shown, reason=entry.why_not)
     need_webhooks = not all(entry.is_bot for entry in chosen)
     if need_webhooks and (problem := context.place.room_problem(draft.channel_id, webhooks=True)):
-        return refused("no_webhooks_there", channel=draft.channel_id, problem=problem)
+        raise ActionRefused("no_webhooks_there", channel=draft.channel_id, problem=problem)
     bots = {entry.key: entry.shown for entry in chosen if entry.is_bot}
     online = await context.services.state.coordination.presence.online(bots) if bots else ()
     if missing := [shown for key, shown in bots.items() if key not in online]:
-        return refused("offline" if len(missing) == 1 else "several_offline", agent=listed(missing))
-    return await _refuse_budget(context, draft, chosen)
+        raise ActionRefused("offline" if len(missing) == 1 else "several_offline", agent=listed(missing))
+    await _check_budget(context, draft, chosen)
 
 
-async def _refuse_budget(context: ActionContext, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Outcome | None:
+async def _check_budget(context: ActionContext, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> None:
     services = context.services
     shown = {
         "all": "all bots",
@@ -319,8 +313,7 @@ async def _refuse_budget(context: ActionContext, draft: RoomDraft, chosen: Seque
     uses = await services.state.limits.budgets.uses(today_of(services), shown)
     for scope, name in shown.items():
         if uses[scope].is_nearly_used_up:
-            return refused("budget_used_up", whose=name)
-    return None
+            raise ActionRefused("budget_used_up", whose=name)
 
 
 async def name_mentions(context: ActionContext, request: ActionRequest, channel_id: int, text: str) -> str:
@@ -333,14 +326,12 @@ async def name_mentions(context: ActionContext, request: ActionRequest, channel_
     return await context.place.with_names(without_mentions(text, name_of), channel_id)
 
 
-async def _prepare(
-    context: ActionContext, request: ActionRequest, values: NewRoom, question: str = ""
-) -> RoomDraft | Outcome:
-    """Return the draft, without its members, or why no such room can be opened."""
+async def _prepare(context: ActionContext, request: ActionRequest, values: NewRoom, question: str = "") -> RoomDraft:
+    """Return the draft, without its members. Raises ActionRefused if no such room can be opened."""
     if len(values.topic) > MAX_DETAILS:
-        return refused("topic_too_long", length=len(values.topic))
+        raise ActionRefused("topic_too_long", length=len(values.topic))
     if not is_pace(values.pace):
-        return refused("bad_pace")
+        raise ActionRefused("bad_pace")
     channel_id, place = values.channel or 0, request.place
     if not channel_id and place is not None:
         channel_id = place.parent_id or place.channel_id
@@ -361,18 +352,15 @@ async def _prepare(
         question=redact(await named(question)),
         **values.model_dump(include=same),
     )
-    moderator = context.find_agent(values.moderator) if values.moderator else None
-    if isinstance(moderator, str):
-        return refused("no_such_moderator", why=moderator)
+    moderator = context.agent(values.moderator, "no_such_moderator") if values.moderator else None
     if moderator is not None and draft.policy != "moderated" and draft.format == DEFAULT_FORMAT:
-        return refused("not_moderated")
+        raise ActionRefused("not_moderated")
     if values.poll and not FORMATS[values.format].has_sides:  # type: ignore[index]
-        return refused("poll_without_sides")
-    judge = _judge_of(context, values.judge)
-    if isinstance(judge, Outcome):
-        return judge
-    draft = draft.model_copy(update={"moderator": moderator.key if moderator is not None else None, "judge": judge})
-    return _refuse_channel(context, request, draft) or draft
+        raise ActionRefused("poll_without_sides")
+    found = {"moderator": moderator.key if moderator is not None else None, "judge": _judge_of(context, values.judge)}
+    draft = draft.model_copy(update=found)
+    _check_channel(context, request, draft)
+    return draft
 
 
 def _topic_and_details(written: str, written_title: str) -> tuple[str, str]:
@@ -392,21 +380,18 @@ SETTINGS: Mapping[str, str] = {
 """The options that the form has in one field, a line for each: field → name."""
 
 
-def _read_form(context: ActionContext, request: ActionRequest, texts: Mapping[str, str]) -> NewRoom | Outcome:
-    """Return the values of a submitted form, or why they don't fit."""
+def _read_form(context: ActionContext, request: ActionRequest, texts: Mapping[str, str]) -> NewRoom:
+    """Return the values of a submitted form. Raises ActionRefused if they don't fit."""
     given: dict[str, Any] = {"channel": texts.get("id", "").split(":")[1]}
     for line in texts.get("settings", "").splitlines():
         name, _, written = (part.strip() for part in line.partition(":"))
         key = re.sub(r"[\s-]+", "_", name.casefold())
         if name and key not in SETTINGS:
-            return refused("unknown_option", option=name)
+            raise ActionRefused("unknown_option", option=name)
         if written:
             given[SETTINGS[key]] = _typed(written, NewRoom.model_fields[key])
     given |= {name: texts.get(name, "") for name in ("topic", "personas")}
     values = read_values(context, NewRoom, replace(request, values=given))
-    if not isinstance(values, NewRoom):
-        assert isinstance(values, Outcome)
-        return values
     return values.model_copy(update={"rules": texts.get("rules", "")[:MAX_RULES]})
 
 

@@ -14,13 +14,13 @@ from dataclasses import replace
 from agentic.actions.base import (
     MENU,
     ActionContext,
+    ActionRefused,
     ActionRequest,
     Choice,
     File,
     Menu,
     Outcome,
     done,
-    refused,
     report,
 )
 from agentic.actions.conversations import silenced_refusal
@@ -95,10 +95,9 @@ async def close(context: ActionContext, request: ActionRequest, values: OfRoom) 
 
 async def resume(context: ActionContext, request: ActionRequest, values: Resume) -> Outcome:
     room = await find_room(context, request, values)
-    if room is not None and room.status != "active" and await _is_locked(context, room):
-        return refused("room_locked", channel=room.thread_id)
-    gone = context.services.agents.roster.gone(room.names) if room is not None else ()
-    order = RoomOrder(turns=values.turns, gone=gone)
+    if room.status != "active" and await _is_locked(context, room):
+        raise ActionRefused("room_locked", channel=room.thread_id)
+    order = RoomOrder(turns=values.turns, gone=context.services.agents.roster.gone(room.names))
     return await _order(context, room, "room-resume", order, detail=f"+{values.turns} turns" if values.turns else "")
 
 
@@ -115,10 +114,8 @@ async def _is_locked(context: ActionContext, room: Room) -> bool:
 async def delete(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
     """Ask whether to delete a room that doesn't run."""
     room = await find_room(context, request, values)
-    if room is None:
-        return refused("no_room")
     if room.status == "active":
-        return refused("room_runs", channel=room.thread_id)
+        raise ActionRefused("room_runs", channel=room.thread_id)
     menu = Menu(
         id=f"{DELETE}:{room.thread_id}",
         text=f"Delete the room “{escaped(room.topic)}” (<#{room.thread_id}>) with its record? You can't undo this.",
@@ -131,11 +128,11 @@ async def delete_chosen(context: ActionContext, request: ActionRequest, _: Value
     rooms, number = context.services.state.coordination.rooms, str(request.values.get("id", "")).partition(":")[2]
     room = await rooms.read(int(number)) if number.isdecimal() else None
     if room is None or not may_be_named(context, room, request):
-        return refused("no_room")
+        raise ActionRefused("no_room")
     if request.chosen != (YES,):
         return done("room_kept")
     if room.status == "active":
-        return refused("room_runs", channel=room.thread_id)
+        raise ActionRefused("room_runs", channel=room.thread_id)
     agents = {*context.services.agents.roster.names, *(member.name for member in room.everyone)}
     await rooms.delete(room.thread_id, agents)
     await context.services.state.coordination.room_shares.revoke(room.thread_id)
@@ -144,11 +141,9 @@ async def delete_chosen(context: ActionContext, request: ActionRequest, _: Value
 
 
 async def add(context: ActionContext, request: ActionRequest, values: OfMember) -> Outcome:
-    entry = context.find_agent(values.agent)
-    if isinstance(entry, str):
-        return refused("no_such_agent", why=entry)
+    entry = context.agent(values.agent)
     if entry.why_not is not None:
-        return refused("cannot_take_part", agent=entry.shown, reason=entry.why_not)
+        raise ActionRefused("cannot_take_part", agent=entry.shown, reason=entry.why_not)
     room, order = await find_room(context, request, values), RoomOrder(member=entry.member.model_dump_json())
     return await _order(context, room, "room-add", order, AgentName(entry.key, entry.shown))
 
@@ -168,40 +163,31 @@ async def remove(context: ActionContext, request: ActionRequest, values: OfMembe
 async def _order_member(context: ActionContext, request: ActionRequest, values: OfMember | Next, name: str) -> Outcome:
     """Give an order about a member, even if its persona has been deleted since."""
     room = await find_room(context, request, values)
-    members = [AgentName(one.name, one.shown) for one in room.members] if room is not None else []
+    members = [AgentName(one.name, one.shown) for one in room.members]
     member = find(members, context.without_mentions(values.agent))
-    if room is not None and isinstance(member, str):
-        other = context.find_agent(values.agent)
-        member = member if isinstance(other, str) else f"{other.shown} isn't a member of this room."
-        return refused(
-            "no_such_member", why=member, channel=room.thread_id, members=listed([one.shown for one in members])
-        )
-    return await _order(context, room, name, RoomOrder(), None if isinstance(member, str) else member)
+    if isinstance(member, str):
+        other, shown = context.find_agent(values.agent), listed([one.shown for one in members])
+        why = member if isinstance(other, str) else f"{other.shown} isn't a member of this room."
+        raise ActionRefused("no_such_member", why=why, channel=room.thread_id, members=shown)
+    return await _order(context, room, name, RoomOrder(), member)
 
 
 async def _order(
-    context: ActionContext,
-    room: Room | None,
-    name: str,
-    order: RoomOrder,
-    agent: AgentName | None = None,
-    detail: str = "",
+    context: ActionContext, room: Room, name: str, order: RoomOrder, agent: AgentName | None = None, detail: str = ""
 ) -> Outcome:
-    if room is None:
-        return refused("no_room")
     if room.why == "deleted":
-        return refused("room_gone", topic=escaped(room.topic))
+        raise ActionRefused("room_gone", topic=escaped(room.topic))
     key, shown = (agent.key, agent.shown) if agent is not None else (None, "")
     command = Command(command=name, channel_id=room.thread_id, agent_name=key, room=order)
     outcome = await context.services.bus.orders.give(command)
     if outcome in ("stopped", "paused") and (silenced := context.services.silence.check(room.place)) is not None:
-        return silenced_refusal(silenced, room.thread_id)
+        raise silenced_refusal(silenced, room.thread_id)
     code = "room_busy" if outcome == "busy" else outcome
     return Outcome(code=code, ok=code in CHANGED, fields={"channel": room.thread_id, "agent": shown}, detail=detail)
 
 
-async def find_room(context: ActionContext, request: ActionRequest, values: OfRoom | Export) -> Room | None:
-    """Return the named room, or the thread's room; None if there is none that may be named here."""
+async def find_room(context: ActionContext, request: ActionRequest, values: OfRoom | Export) -> Room:
+    """Return the named room, or the thread's room. Raises ActionRefused if there is none that may be named here."""
     wanted, rooms = values.room.strip(), context.services.state.coordination.rooms
     found = _THREAD.fullmatch(wanted)
     thread_id = found[1] if found is not None else wanted if request.place is None and wanted.isdecimal() else ""
@@ -210,9 +196,12 @@ async def find_room(context: ActionContext, request: ActionRequest, values: OfRo
         topic = wanted.casefold()  # the newest room with that topic, or the only room with these words in its topic
         same = [room for room in named if room.topic.casefold() == topic]
         having = [room for room in named if topic in room.topic.casefold()]
-        return same[0] if same else having[0] if len(having) == 1 else None
-    room = await rooms.read(int(thread_id) if thread_id else request.channel_id)
-    return room if room is not None and may_be_named(context, room, request) else None
+        room = same[0] if same else having[0] if len(having) == 1 else None
+    else:
+        room = await rooms.read(int(thread_id) if thread_id else request.channel_id)
+    if room is None or not may_be_named(context, room, request):
+        raise ActionRefused("no_room")
+    return room
 
 
 def may_be_named(context: ActionContext, room: Room, request: ActionRequest) -> bool:
@@ -230,11 +219,10 @@ async def export(context: ActionContext, request: ActionRequest, values: Export)
     besides the models."""
     from agentic.record.export.render import room_page  # jinja2 takes 3 MB, and few export a room
 
-    settings, room = context.services.settings, await find_room(context, request, values)
+    settings = context.services.settings
     if not settings.records:
-        return refused("nothing_recorded")
-    if room is None:
-        return refused("no_room")
+        raise ActionRefused("nothing_recorded")
+    room = await find_room(context, request, values)
     entries = tuple(context.services.agents.roster)
     look = Look(
         names={entry.key: entry.shown for entry in entries},
@@ -246,37 +234,32 @@ async def export(context: ActionContext, request: ActionRequest, values: Export)
     try:
         page = await room_page(settings.record_file, room.thread_id, values.format, look, Progress.of(room, marks))
     except (RecordError, sqlite3.Error):
-        return refused("record_elsewhere")
+        raise ActionRefused("record_elsewhere") from None
     if page is None:
-        return refused("not_yet_recorded", channel=room.thread_id)
+        raise ActionRefused("not_yet_recorded", channel=room.thread_id)
     if len(page.text.encode()) > MAX_BYTES:
-        return refused("page_too_large")
+        raise ActionRefused("page_too_large")
     return Outcome(code="room_exported", fields={"topic": escaped(room.topic)}, reply=File(page.name, page.text))
 
 
 async def share(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
     """Let anyone with the link read the room's page in the console."""
     room = await find_room(context, request, values)
-    if room is None:
-        return refused("no_room")
     if not context.services.settings.records:
-        return refused("nothing_recorded")
+        raise ActionRefused("nothing_recorded")
     await context.services.state.coordination.room_shares.share(room.thread_id)
     return done("room_shared", topic=escaped(room.topic))
 
 
 async def unshare(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
     room = await find_room(context, request, values)
-    if room is None:
-        return refused("no_room")
-    was_shared = await context.services.state.coordination.room_shares.revoke(room.thread_id)
-    return done("room_unshared", topic=escaped(room.topic)) if was_shared else refused("room_not_shared")
+    if not await context.services.state.coordination.room_shares.revoke(room.thread_id):
+        raise ActionRefused("room_not_shared")
+    return done("room_unshared", topic=escaped(room.topic))
 
 
 async def status(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
     services, room = context.services, await find_room(context, request, values)
-    if room is None:
-        return refused("no_room")
     running = await services.state.coordination.conversations.read(room.thread_id) if room.status == "active" else None
     votes, cost = await _read_record(context, room)
     room = room.model_copy(update={"cost_usd": max(room.cost_usd, cost)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentic.actions.base import ActionContext, ActionRequest, Outcome, done, refused
+from agentic.actions.base import ActionContext, ActionRefused, ActionRequest, Outcome, done
 from agentic.actions.rights import may_moderate, scopes
 from agentic.actions.values import Snowflake, Values, option
 from agentic.state.silence import MAX_MUTE_SECONDS, MAX_STOP_SECONDS, ChannelRef, Scope
@@ -52,8 +52,6 @@ async def stop(context: ActionContext, request: ActionRequest, values: Stop) -> 
         await silence.cancel_replies(request.who.user_id, request.channel_id)
         return Outcome(code="canceled_replies", is_recorded=False)
     place = _place(context, request, values)
-    if place is None:
-        return refused("unknown_channel", channel=values.channel)
     minutes = values.minutes or MAX_STOP_MINUTES
     await silence.stop(Scope.channel(place.channel_id), minutes * 60.0, source=request.source)
     ends = silence.stopped_channels().get(place.channel_id, 0.0)
@@ -63,23 +61,22 @@ async def stop(context: ActionContext, request: ActionRequest, values: Stop) -> 
 
 async def resume(context: ActionContext, request: ActionRequest, values: ConsoleChannel) -> Outcome:
     silence, place = context.services.silence, _place(context, request, values)
-    if place is None:
-        return refused("unknown_channel", channel=values.channel)
     if place.parent_id is not None and place.parent_id in silence.stopped_channels():
-        return refused("parent_stopped", channel=place.parent_id)
+        raise ActionRefused("parent_stopped", channel=place.parent_id)
     resumed = await silence.resume_channel(place.channel_id, context.place.parent)
     code = "resumed" if resumed else "not_stopped"
     is_paused = silence.check(place) is not None  # a pause is left
     return _done(context, f"{code}_but_paused" if is_paused else code, channel=place.channel_id)
 
 
-def _place(context: ActionContext, request: ActionRequest, values: ConsoleChannel) -> ChannelRef | None:
-    """Return the requested channel or thread; None if the bots don't speak there."""
-    if values.channel is None:
+def _place(context: ActionContext, request: ActionRequest, values: ConsoleChannel) -> ChannelRef:
+    """Return the requested channel or thread. Raises ActionRefused if the bots don't speak there."""
+    if values.channel is None and request.place is not None:
         return request.place
-    place = context.ref(values.channel, request)
-    served = {place.channel_id, place.parent_id} & context.services.chats.scope.channels.keys()
-    return place if served else None
+    place = context.ref(values.channel or 0, request)
+    if {place.channel_id, place.parent_id}.isdisjoint(context.services.chats.scope.channels):
+        raise ActionRefused("unknown_channel", channel=values.channel)
+    return place
 
 
 async def pause(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -119,7 +116,7 @@ async def ignore(context: ActionContext, request: ActionRequest, values: OfPerso
 
 async def unignore(context: ActionContext, request: ActionRequest, values: OfPerson) -> Outcome:
     if values.user in context.services.settings.ignore_user_ids:
-        return refused("ignored_by_setting", person=values.user)
+        raise ActionRefused("ignored_by_setting", person=values.user)
     silence = context.services.silence
     resumed = await silence.resume_all(await scopes(context, request, "person", values.user))
     code = "unignored" if resumed else "not_ignored"
@@ -129,7 +126,7 @@ async def unignore(context: ActionContext, request: ActionRequest, values: OfPer
 async def end_order(context: ActionContext, _: ActionRequest, values: OfOrder) -> Outcome:
     scope, silence = Scope.parse(values.order), context.services.silence
     if scope is None:
-        return refused("unknown_order", order=values.order)
+        raise ActionRefused("unknown_order", order=values.order)
     if scope.kind == "channel":
         ended = await silence.resume_channel(int(scope.subject), context.place.parent)
     else:

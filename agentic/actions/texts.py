@@ -32,11 +32,9 @@ TEXTS: Mapping[str, str] = {
     "moderators_only": "Only moderators can do that here. Ask one of them.",
     "message_managers_only": "You need the Manage Messages permission for that, because it affects everyone here.",
     "managers_only": "You need the Manage Server permission for that.",
-    "owners_only": (
-        "Only the bots' owner can do that, because it affects every server the bots are in. If that's you, set"
-        " OWNER_USER_IDS={person} in .env and restart the bots. If the bots are only in this server, GUILD_IDS={guild}"
-        " works, too."
-    ),
+    "owners_only": "Only the bots' owner can do that, because it affects every server the bots are in. If that's you,"
+    " set OWNER_USER_IDS={person} in .env and restart the bots. If the bots are only in this server, GUILD_IDS={guild}"
+    " works, too.",
     "unknown_value": "There's no {kind} called “{written}”.{more}",
     "missing_value": "{option} is missing.",
     "unknown_option": "There's no option called {option}.",
@@ -53,10 +51,8 @@ TEXTS: Mapping[str, str] = {
     "resumed_all": "The pause is over. All bots can speak again.",
     "paused_by_owner": "The bots' owner has paused all bots everywhere, so only the owner can resume them.",
     "not_paused": "The bots weren't paused.",
-    "muted_bot": (
-        "{agent} is muted {where} for {duration}. It may still finish the message it's writing. Use"
-        " </bots unmute> to let it speak again."
-    ),
+    "muted_bot": "{agent} is muted {where} for {duration}. It may still finish the message it's writing. Use </bots"
+    " unmute> to let it speak again.",
     "unmuted": "{agent} can speak again.",
     "muted_by_owner": "The bots' owner has muted {agent} everywhere, so only the owner can unmute it.",
     "not_muted": "{agent} wasn't muted.",
@@ -116,42 +112,31 @@ TEXTS: Mapping[str, str] = {
     ),
     "nothing_posted": "I don't see any message of mine here. Quote one and write </why>.",
     # rooms
-    "debate_proposed": (
-        "Your proposal appears in <#{channel}> in a moment. The debate begins when {people} or a moderator react with"
-        " {sign}."
-    ),
+    "debate_proposed": "Your proposal appears in <#{channel}> in a moment. The debate begins when {people} or a"
+    " moderator react with {sign}.",
     "debate_known": "You've already proposed this debate.",
     "debate_proposed_by_other": "This debate is already proposed in this channel. React to its message with {sign}.",
     "debate_has_one": "You've already proposed a debate. You can propose another when it has begun or ended.",
     "debate_too_soon": "You proposed a debate a short while ago. Try again in an hour.",
     "debate_too_many": "Enough debates are proposed already. React to one of them, or try again later.",
     "no_proposals": "Members can't propose debates here. Ask a moderator to open a room.",
-    "no_room": (
-        "I can't find that room. Use the command in a room's thread, or name a room by its link or topic."
-        " </room list> shows all rooms."
-    ),
+    "no_room": "I can't find that room. Use the command in a room's thread, or name a room by its link or topic."
+    " </room list> shows all rooms.",
     "no_rooms": "This server has no rooms yet. Use </room create> to open one.",
-    "room_paused": (
-        "<#{channel}> is paused. A message already being written may still appear. Use </room resume> to continue."
-    ),
+    "room_paused": "<#{channel}> is paused. A message already being written may still appear. Use </room resume> to"
+    " continue.",
     "room_resumed": "<#{channel}> has resumed.",
     "room_extended": "<#{channel}> now has more turns.",
     "room_locked": "The thread <#{channel}> is still locked. Unlock it first, then use </room resume>.",
-    "room_gone": (
-        "The thread of the room “{topic}” was deleted, so it can't continue. </room export> still saves it, and </room"
-        " delete> deletes its record."
-    ),
-    "room_closed": (
-        "<#{channel}> is closed. A message already being written may still appear. Use </room resume> to reopen it with"
-        " more turns."
-    ),
+    "room_gone": "The thread of the room “{topic}” was deleted, so it can't continue. </room export> still saves it,"
+    " and </room delete> deletes its record.",
+    "room_closed": "<#{channel}> is closed. A message already being written may still appear. Use </room resume> to"
+    " reopen it with more turns.",
     "room_exists": "<#{channel}> is a room already. Use </room resume> to continue it.",
     "not_in_thread": "Use this command in a thread. In a channel, </room create> starts a thread.",
     "room_runs": "<#{channel}> is still running. Use </room close> first.",
-    "room_deleted": (
-        "I deleted the room “{topic}” and its record. What it cost is still counted. Its thread is still there: you can"
-        " delete it in Discord."
-    ),
+    "room_deleted": "I deleted the room “{topic}” and its record. What it cost is still counted. Its thread is still"
+    " there: you can delete it in Discord.",
     "room_kept": "I kept the room.",
     "added_member": "{agent} has joined <#{channel}>.",
     "removed_member": "{agent} was removed from <#{channel}>.",
@@ -219,9 +204,8 @@ TEXTS: Mapping[str, str] = {
     "opening_gone": "No room was opened: its channel or its first message was deleted in the meantime.",
     "opening_exists": "No room was opened: somebody else has just made <#{thread}> a room.",
     "opening_paused": "No room was opened: all bots are paused. I had already created the thread <#{thread}>.",
-    "opening_stopped": (
-        "No room was opened: the bots are stopped in <#{channel}>. I had already created the thread <#{thread}>."
-    ),
+    "opening_stopped": "No room was opened: the bots are stopped in <#{channel}>. I had already created the thread"
+    " <#{thread}>.",
     # personas and their files
     "no_persona_files": "Persona files are turned off here.",
     "not_a_persona": "{agent} is a bot, not a persona. Use </agent-file show> and </agent-file edit> for its files.",
@@ -236,10 +220,8 @@ TEXTS: Mapping[str, str] = {
     "persona_not_deleted": "{agent} wasn't deleted: {why}.",
     "no_such_file": "There's no such persona file.",
     "not_saved": "Not saved: {why}.",
-    "file_saved": (
-        "Saved {agent}'s {file}. It takes effect with the next message. To see the old version, use </agent-file show>"
-        " with back:1."
-    ),
+    "file_saved": "Saved {agent}'s {file}. It takes effect with the next message. To see the old version, use"
+    " </agent-file show> with back:1.",
     "text_saved": "Saved {agent}'s {file}. It takes effect with the next message.",
     "file_has_problems": "Not saved. Please fix:\n{problems}",
     "file_not_shown": "{agent}'s {file} can't be shown: {why}.",
@@ -254,21 +236,15 @@ TEXTS: Mapping[str, str] = {
     "option_not_shown": "{why} </config show> without an option shows all of them.",
     "options_in_file": "{agent}'s options here are in the attached file.",
     "too_many_options": "Too many options are already set with /config. Remove some by setting them to default.",
-    "owners_option": (
-        "Only the bots' owner can set {option}, because it can cost money or store what people write. If that's you,"
-        " set OWNER_USER_IDS={person} in .env and restart the bots."
-    ),
-    "everywhere_is_the_owners": (
-        "Only the bots' owner can set options everywhere, because the bots are in other servers, too. Choose this"
-        " channel or this server."
-    ),
+    "owners_option": "Only the bots' owner can set {option}, because it can cost money or store what people write. If"
+    " that's you, set OWNER_USER_IDS={person} in .env and restart the bots.",
+    "everywhere_is_the_owners": "Only the bots' owner can set options everywhere, because the bots are in other"
+    " servers, too. Choose this channel or this server.",
     # a person's own data
     "in_our_chat": "Other people read this chat. Send me that in a private chat.",
     "how_to_edit_profile": "Write </profile edit> and then your topics, separated by commas.",
-    "confirm_forget": (
-        "This deletes everything I've stored about you: turn records, notes, your profile, and logged messages, on"
-        " Discord, too, if your accounts are linked. It can't be undone. To go ahead, write </forget me> yes"
-    ),
+    "confirm_forget": "This deletes everything I've stored about you: turn records, notes, your profile, and logged"
+    " messages, on Discord, too, if your accounts are linked. It can't be undone. To go ahead, write </forget me> yes",
     "not_all_forgotten": "I couldn't delete everything. Try again in a minute. The owner's log says what's left.",
 }
 

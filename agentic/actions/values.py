@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from agentic.actions.base import ActionContext, ActionRequest, Outcome, Surface, refused
+from agentic.actions.base import ActionContext, ActionRefused, ActionRequest, Surface
 from agentic.agent.roster import AgentName, nearest
 from agentic.chat.directory import clean_name
 from agentic.ids import MAX_ID
@@ -23,6 +23,9 @@ class Values(BaseModel):
     """The values given with an action. A subclass declares the options with `option`."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True, allow_inf_nan=False)
+
+
+V = TypeVar("V", bound=Values)
 
 
 def option(
@@ -53,13 +56,13 @@ Snowflake = Annotated[int, BeforeValidator(_number), Field(ge=1, le=MAX_ID)]
 """An id of Discord: services write it as a text."""
 
 
-def read_values(context: ActionContext, kind: type[Values], request: ActionRequest) -> Values | Outcome:
-    """Return the values of a request, or why they don't fit."""
+def read_values(context: ActionContext, kind: type[V], request: ActionRequest) -> V:
+    """Return the values of a request. Raises ActionRefused if they don't fit."""
     fields = kind.model_fields
     for key, field in fields.items():
         given = {key, field.alias} & request.values.keys()
         if given and extra_of(field)["only"] not in (None, request.surface):
-            return refused("unknown_option", option=key)
+            raise ActionRefused("unknown_option", option=key)
     try:
         values = kind.model_validate(dict(request.values))
     except ValidationError as error:
@@ -67,27 +70,27 @@ def read_values(context: ActionContext, kind: type[Values], request: ActionReque
         name = str(first["loc"][0]) if first["loc"] else ""
         wrong = next((field for key, field in fields.items() if name in (key, field.alias)), None)
         if wrong is None:
-            return refused("unknown_option", option=name)
+            raise ActionRefused("unknown_option", option=name) from error
         if first["type"] == "missing":
-            return refused("missing_value", option=name)
-        return refused("bad_value", option=name, wanted=_describe(wrong))
+            raise ActionRefused("missing_value", option=name) from error
+        raise ActionRefused("bad_value", option=name, wanted=_describe(wrong)) from error
     agents = context.services.agents.names if request.surface == "slash" else context.services.agents.roster.names
     changed = {}
     for key, field in fields.items():
         value, extra = getattr(values, key), extra_of(field)
         if extra["needed"] == request.surface and value in (None, ""):
-            return refused("missing_value", option=field.alias or key)
+            raise ActionRefused("missing_value", option=field.alias or key)
         if not isinstance(value, str) or not value:
             continue
         if extra["kind"] == "bot":
-            agent = agent_named(value, agents)
-            if agent is None:
-                return unknown_value("bot", value, [*agents.values()])
-            changed[key] = agent
+            found = [value] if value in agents else named(agents, value)  # by key, or by name
+            if len(found) != 1:
+                raise unknown_value("bot", value, [*agents.values()])
+            changed[key] = found[0]
         elif extra["choices"] and value not in extra["choices"]:
             choices = extra["choices"]
             labels = [each if each == label else f"{each} ({label})" for each, label in choices.items()]
-            return unknown_value(field.alias or key, value, [*choices], labels)
+            raise unknown_value(field.alias or key, value, [*choices], labels)
     return values.model_copy(update=changed)
 
 
@@ -122,19 +125,11 @@ def _describe(field: FieldInfo) -> str:
     return "yes or no" if field.annotation is bool else "a text"
 
 
-def agent_named(written: str, names: Mapping[str, str]) -> str | None:
-    """Return the key of the agent that a person named, by key or by name; None if there is none."""
-    if written in names:
-        return written
-    found = named(names, written)
-    return found[0] if len(found) == 1 else None
-
-
-def unknown_value(kind: str, written: str, known: Sequence[str], shown: Sequence[str] = ()) -> Outcome:
+def unknown_value(kind: str, written: str, known: Sequence[str], shown: Sequence[str] = ()) -> ActionRefused:
     """Refuse a value that an option doesn't have: suggest the closest one, and list the choices."""
     listed = shown or known
     close = nearest([AgentName(name, name) for name in known], written)
     meant = f" Did you mean {close}?" if close else ""
     more = ", …" if len(listed) > MAX_NAMED else ""
     choices = f" Choose from: {', '.join(listed[:MAX_NAMED])}{more}." if listed else ""
-    return refused("unknown_value", kind=kind, written=clean_name(written), more=f"{meant}{choices}")
+    return ActionRefused("unknown_value", kind=kind, written=clean_name(written), more=f"{meant}{choices}")

@@ -18,14 +18,7 @@ log = logging.getLogger(__name__)
 
 
 async def ask_about_room(
-    services: Services,
-    room: Room,
-    agent: str,
-    model: CheapModel,
-    prompt: Prompt,
-    kind: str,
-    key: object,
-    instead: str,
+    services: Services, room: Room, agent: str, model: CheapModel, prompt: Prompt, kind: str, key: object, instead: str
 ) -> str:
     """Return the model's answer, or "" after logging why there is none and what happens `instead`. The call counts
     against the budgets of `agent` and of the room's payer. `kind`: of the turn and the call. Each `key` has one call,

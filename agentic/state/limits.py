@@ -258,11 +258,7 @@ class Limits(Store):
     """An agent's limits, shared by all processes. Only `cooldown_left` raises StateUnavailable."""
 
     def __init__(
-        self,
-        link: RedisConnection,
-        clock: Callable[[], float],
-        budgets: Budgets,
-        silence: Silence | None = None,
+        self, link: RedisConnection, clock: Callable[[], float], budgets: Budgets, silence: Silence | None = None
     ) -> None:
         super().__init__(link, clock)
         self._silence = silence

@@ -365,12 +365,7 @@ class Silence(Mirror):
         return any([await self.resume(scope, at=at, late=late) for scope in scopes])
 
     async def resume_channel(
-        self,
-        channel_id: int,
-        parent_of: Callable[[int], int | None],
-        *,
-        at: float | None = None,
-        late: bool = False,
+        self, channel_id: int, parent_of: Callable[[int], int | None], *, at: float | None = None, late: bool = False
     ) -> bool:
         """Resume a channel and its threads. Returns False if none was stopped."""
         threads = (other for other in self.stopped_channels() if parent_of(other) == channel_id)

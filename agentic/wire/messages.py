@@ -127,10 +127,7 @@ class Instruction(VersionedMessage):
     """Coordinator → agent, on `agent:{name}:instructions`: take a turn."""
 
     forgiven = frozenset(
-        {
-            *("topic", "requested", "room", "angle", "take_up", "questions", "chosen_because", "reflection"),
-            "guild_id",
-        }
+        {*("topic", "requested", "room", "angle", "take_up", "questions", "chosen_because", "reflection"), "guild_id"}
     )
 
     instruction_id: _Id

@@ -194,7 +194,7 @@ def codes() -> Iterator[str]:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
             given = {keyword.arg: keyword.value for keyword in node.keywords}
-            first = {"done": 0, "refused": 0, "_done": 1}.get(node.func.id)
+            first = {"done": 0, "refused": 0, "ActionRefused": 0, "_done": 1}.get(node.func.id)
             value = given.get("code") if node.func.id == "Outcome" else None
             value = node.args[first] if first is not None and len(node.args) > first else value
             for part in ast.walk(value) if value is not None else ():
