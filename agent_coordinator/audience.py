@@ -55,8 +55,7 @@ def hearing(state: ConversationState, heard: PersonMessage) -> ConversationState
     new = tuple(agent for agent in heard.called if known is None or agent not in known.called)
     if after is state and not new:
         return state
-    called = (*(agent for agent in after.queue.called if agent not in new), *new)
-    return replace(after, queue=replace(after.queue, called=called))
+    return after.with_queue(called=(*(agent for agent in after.queue.called if agent not in new), *new))
 
 
 def heard_while_paused(state: ConversationState, heard: PersonMessage) -> ConversationState:
@@ -74,7 +73,7 @@ def withdrawn(state: ConversationState, deleted: Collection[int]) -> Conversatio
         return state
     waited_for = {agent for each in heard if each.called for agent in each.waits_for(room.names) or ()}
     called = tuple(agent for agent in state.queue.called if agent in waited_for)
-    return replace(state, talk=replace(state.talk, heard=heard), queue=replace(state.queue, called=called))
+    return state.with_talk(heard=heard).with_queue(called=called)
 
 
 def with_called(state: ConversationState) -> ConversationState:
@@ -86,7 +85,7 @@ def with_called(state: ConversationState) -> ConversationState:
     if room.slot_until is not None or room.closing_because is not None:
         return state
     agent, *rest = state.queue.called
-    state = replace(state, queue=replace(state.queue, called=tuple(rest)))
+    state = state.with_queue(called=tuple(rest))
     return state.request(agent) if room.member(agent) is not None else with_called(state)
 
 
@@ -112,16 +111,11 @@ def slot_seconds(room: Room) -> float:
     return room.audience_seconds or (PHASE_SECONDS if has_phase or room.poll else 0.0)
 
 
-def begin_slot(state: ConversationState, until: float) -> ConversationState:
-    return state if state.room is None else replace(state, room=_updated(state.room, slot_until=until))
-
-
 def reopened(state: ConversationState, now: float) -> ConversationState:
     """Return the state after a restart: people get the rest of a slot, and time to ask again if it's short."""
-    room = state.room
-    if room is None or room.slot_until is None:
+    if state.room is None or state.room.slot_until is None:
         return state
-    return replace(state, room=_updated(room, slot_until=max(room.slot_until, now + RESTART_SECONDS)))
+    return state.with_room(slot_until=max(state.room.slot_until, now + RESTART_SECONDS))
 
 
 def end_slot(state: ConversationState) -> ConversationState:
@@ -129,25 +123,24 @@ def end_slot(state: ConversationState) -> ConversationState:
     room = state.room
     if room is None or room.slot_until is None:
         return state
-    room = _updated(room, slot_until=None, slot_turn=room.turn_number)
     if room.closing_because is None:
         waiting = [each for each in state.talk.heard if each.waits_for(room.names) is not None]
         shown = [member.shown for member in room.members if member.name == state.next_speaker]
-        room = room.with_line("slot", *shown, why=str(len(waiting)))
-    return replace(state, room=room)
+        state = replace(state, room=room.with_line("slot", *shown, why=str(len(waiting))))
+    return state.with_room(slot_until=None, slot_turn=room.turn_number)
 
 
 def close(state: ConversationState, because: EndReason) -> ConversationState:
     """End the conversation. In a room with slots or polls, the audience first has a last slot, to vote, unless nobody
     posted."""
     room = state.room
-    if room is None or because not in VOTED_ENDS or room.status != "active":
+    if room is None or because not in VOTED_ENDS or room.status != "active" or not room.turn_number:
         return state.ended(because)
-    if not (slot_seconds(room) and room.turn_number):
+    if not slot_seconds(room) or (room.closing_because is not None and last_slot_is_over(room)):
         return state.ended(because)
     if room.closing_because is not None:
-        return state.ended(because) if last_slot_is_over(room) else state
-    return replace(state, room=_updated(room, closing_because=because, slot_turn=-1))
+        return state
+    return state.with_room(closing_because=because, slot_turn=-1)
 
 
 def last_slot_is_over(room: Room) -> bool:
@@ -161,9 +154,4 @@ def speaking_next(state: ConversationState, agent: str | None) -> ConversationSt
     state = end_slot(state)
     if agent is not None or (state.room is not None and state.room.closing_because is not None):
         return state
-    room = state.room and _updated(state.room, next_turn_at=None)  # the pace applies from the next post
-    return replace(state, room=room, queue=replace(state.queue, hurried=True))
-
-
-def _updated(room: Room, **changes: object) -> Room:
-    return room.model_copy(update=changes)
+    return state.with_room(next_turn_at=None).with_queue(hurried=True)  # the pace applies from the next post

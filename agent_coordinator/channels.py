@@ -5,7 +5,6 @@ Queues and locks are in Redis: they survive a restart, and no other process star
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -14,15 +13,12 @@ from agent_coordinator.config import HOLD_ROOM_SECONDS, CoordinatorConfig
 from agent_coordinator.context import CoordinatorContext
 from agentic.state.schedule import ScheduleStore
 
-log = logging.getLogger(__name__)
-
 
 class ChannelBusy(Exception):
     """The channel has a conversation already."""
 
     def __init__(self, channel_id: int) -> None:
         super().__init__(f"channel {channel_id} has a conversation already")
-        self.channel_id = channel_id
 
 
 class ChannelLocks:
@@ -48,8 +44,7 @@ class ChannelLocks:
         epoch = self._context.leadership.epoch
         try:
             schedule = self._context.state.coordination.schedule
-            lock = (channel_id, holder, self.seconds, epoch)
-            if not await self._context.wait_for_redis(lambda: schedule.hold_channel(*lock)):
+            if not await self._context.wait_for_redis(schedule.hold_channel, channel_id, holder, self.seconds, epoch):
                 raise ChannelBusy(channel_id)
             try:
                 yield

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.context import CoordinatorContext
@@ -74,14 +75,11 @@ class Commands:
             started = True
             self._report_soon(command, "started", channel_id)
 
-        await self._start(
-            command.channel_id, command.theme, starter=command.agent_name, topic=command.topic, began=began
-        )
-        return (
-            None
-            if started
-            else self._context.refusal(command.channel_id) or ("busy" if command.channel_id else "none_free")
-        )
+        wanted = {"starter": command.agent_name, "topic": command.topic, "began": began}
+        await self._start(command.channel_id, command.theme, **wanted)
+        if started:
+            return None
+        return self._context.refusal(command.channel_id) or ("busy" if command.channel_id else "none_free")
 
     async def _speak_next(self, command: Command) -> str | None:
         """Request the next turn in the running conversation, or give the agent a turn of its own. Returns None if the
@@ -98,11 +96,9 @@ class Commands:
             return "offline"
         if await self._engine.request_next(channel_id, agent):
             return "requested"
-        theme = command.theme or config.theme_of(channel_id)
+        theme, began = command.theme or config.theme_of(channel_id), partial(self._report_soon, command, "started")
         try:
-            await self._engine.single_turn(
-                channel_id, theme, agent, began=lambda: self._report_soon(command, "started", channel_id)
-            )
+            await self._engine.single_turn(channel_id, theme, agent, partial(began, channel_id))
         except ChannelBusy:
             return "busy"
         return None

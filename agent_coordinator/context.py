@@ -7,7 +7,8 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 from agent_coordinator.config import CoordinatorConfig
 from agentic.process.tasks import BackgroundTasks, Clock, Sleep
@@ -19,6 +20,7 @@ from agentic.state.silence import ChannelRef, Silence, Silenced
 from agentic.wire.bus import Bus
 from agentic.wire.connection import wait_for_redis
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -74,9 +76,9 @@ class CoordinatorContext:
         if self.silence is not None and any(order.scope.guild is not None for order in self.silence.active()):
             self.servers.update(await self.state.coordination.presence.servers(self.config.agents))
 
-    async def wait_for_redis(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def wait_for_redis(self, call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Repeat the call until Redis answers. The bus logs the outage."""
-        return await wait_for_redis(call, self.sleep)
+        return await wait_for_redis(partial(call, *args, **kwargs), self.sleep)
 
     async def sleep_unless(self, woken: asyncio.Event, seconds: float) -> None:
         """Sleep for `seconds`, or until the event is set."""

@@ -12,7 +12,7 @@ import logging
 import statistics
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from agent_coordinator import audience
 from agent_coordinator import room_rules as rooms
@@ -52,8 +52,7 @@ class RunningConversation:
     def become(self, state: ConversationState) -> ConversationState:
         """Take the state after a step, with everything people changed, requested, and wrote during the step."""
         if state.ended_because is None:
-            queue = self.state.queue
-            state = replace(state, queue=replace(state.queue, requested=queue.requested, called=queue.called))
+            state = state.with_queue(requested=self.state.queue.requested, called=self.state.queue.called)
             for message in self.state.talk.heard:  # known messages are ignored
                 state = state.hear(message)
         state = rooms.with_lines_of(state, self.state)
@@ -101,12 +100,6 @@ class TurnRequester:
         measured = self._measured.get(agent)
         return statistics.median(measured) if measured else 0.0
 
-    def _seconds_for(self, agent: str, room: Room | None) -> float:
-        longest, measured = self._context.config.turn_seconds, self._measured.get(agent)
-        if room is None or not measured:
-            return longest
-        return min(longest, max(rooms.MIN_ROOM_TURN_SECONDS, SPARE_TIME * max(measured)))
-
     def _measure(self, agent: str, seconds: float) -> None:
         self._measured.setdefault(agent, deque(maxlen=MEASURED_TURNS)).append(seconds)
 
@@ -123,7 +116,9 @@ class TurnRequester:
         may have posted already, so it counts as absent only when its time is up."""
         bus, guild_id = self._context.bus, self._context.place(state.channel_id, state.room).guild_id
         instruction = instruction_for(state).model_copy(update={"guild_id": guild_id})
-        seconds = self._seconds_for(agent, state.room)
+        seconds, measured = self._context.config.turn_seconds, self._measured.get(agent)
+        if state.room is not None and measured:
+            seconds = min(seconds, max(rooms.MIN_ROOM_TURN_SECONDS, SPARE_TIME * max(measured)))
         while True:
             began = self._context.clock()
             timed = instruction.model_copy(update={"deadline": began + seconds})
@@ -150,12 +145,8 @@ class TurnRequester:
         log.warning("%s timed out: no result within %.0f s", agent, seconds)
         self._timeouts += 1
         if self.pause:
-            log.error(
-                "%d INSTRUCTIONS IN A ROW TIMED OUT, the last for %s: are the bots running? The next is sent in %.0f s",
-                self._timeouts,
-                agent,
-                self.pause,
-            )
+            text = "%d INSTRUCTIONS IN A ROW TIMED OUT, the last for %s: are the bots running? The next comes in %.0f s"
+            log.error(text, self._timeouts, agent, self.pause)
 
 
 def instruction_for(state: ConversationState) -> Instruction:
@@ -192,13 +183,12 @@ def apply_staleness(before: ConversationState, state: ConversationState) -> Conv
     perspectives = before.talk.perspectives + had_perspective
     if state.counts.messages == before.counts.messages:
         is_over = had_perspective and perspectives >= MAX_PERSPECTIVES and rooms.may_end_early(state)
-        state = replace(state, talk=replace(state.talk, perspectives=perspectives))
+        state = state.with_talk(perspectives=perspectives)
         return audience.close(state, "repeating") if is_over else state
     since_a_person = state.counts.messages - state.heard[-1].after if state.heard else len(state.talk.history)
     repetition = repetition_in([post.text for post in state.talk.history[-since_a_person:]] if since_a_person else ())
     if repetition is None:
-        return replace(state, talk=replace(state.talk, perspective=None, perspectives=0))
+        return state.with_talk(perspective=None, perspectives=0)
     if perspectives >= MAX_PERSPECTIVES and rooms.may_end_early(state):
         return audience.close(state, "repeating")
-    talk = replace(state.talk, perspective=PERSPECTIVES[repetition], perspectives=perspectives)
-    return replace(state, talk=talk)
+    return state.with_talk(perspective=PERSPECTIVES[repetition], perspectives=perspectives)

@@ -74,7 +74,7 @@ class Coordinator:
             await lease.release()
 
     async def _act_while_leading(self, lease: Lease) -> None:
-        follows = not await self._context.wait_for_redis(lambda: lease.acquire(DEAD_HOLDER_SECONDS))
+        follows = not await self._context.wait_for_redis(lease.acquire, DEAD_HOLDER_SECONDS)
         if follows:
             log.info("another coordinator leads; standing by")
             self._starts_at_once = False  # a later takeover is not a start
@@ -144,7 +144,7 @@ class Coordinator:
     async def _start_when_two_are_online(self) -> None:
         agents, presence = self._context.config.agents, self._context.state.coordination.presence
         for _ in range(round(STARTUP_WAIT_SECONDS / ONLINE_POLL_SECONDS)):
-            if len(await self._context.wait_for_redis(lambda: presence.online(agents))) >= min(2, len(agents)):
+            if len(await self._context.wait_for_redis(presence.online, agents)) >= min(2, len(agents)):
                 break
             await self._context.sleep(ONLINE_POLL_SECONDS)
         await self.start_conversation()
@@ -223,6 +223,5 @@ class Coordinator:
         if fitting := [channel for channel, own in config.channels.items() if theme and own == theme]:
             return context.rng.choice([channel for channel in fitting if channel not in busy] or [None])
         date = plan_date(context.clock(), config.active_start, config.active_end, config.timezone).isoformat()
-        return await context.wait_for_redis(
-            lambda: pick_channel(config, context.state.coordination.schedule, date, busy, context.rng)
-        )
+        schedule = context.state.coordination.schedule
+        return await context.wait_for_redis(pick_channel, config, schedule, date, busy, context.rng)

@@ -78,9 +78,7 @@ class Engine:
         async with self.locks.hold(channel_id, conversation_id):
             if not starter:
                 schedule = context.state.coordination.schedule
-                starter = await context.wait_for_redis(
-                    lambda: pick_starter(context.config, schedule, channel_id, context.rng)
-                )
+                starter = await context.wait_for_redis(pick_starter, context.config, schedule, channel_id, context.rng)
             policy, now = self.policies.name_for(channel_id, theme), context.clock()
             state = ConversationState(conversation_id, channel_id, theme, now, policy, talk=Talk(topic=topic))
             self._notify(ConversationStarted(state, starter))
@@ -160,7 +158,7 @@ class Engine:
             return True
         matters = state.room is None or message.binds or state.room is not running.state.room
         if matters and policy.chooses_each_turn and not (state.queue.asking or state.queue.granted):
-            state = replace(state, queue=replace(state.queue, pending=()))
+            state = state.with_queue(pending=())
         if matters:
             await self._turn_to(running, state)
         else:
@@ -292,7 +290,7 @@ class Engine:
         until = state.queue.waits_until or now + choice.seconds
         if now >= until:
             return state.ended(choice.otherwise)
-        waiting = rooms.waiting(replace(state, queue=replace(state.queue, waits_until=until)))
+        waiting = rooms.waiting(state.with_queue(waits_until=until))
         running.become(rooms.announce_phase(waiting, None))
         return await self._wait(running, until)
 
@@ -342,18 +340,19 @@ class Engine:
 
     def _record(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
         """Return the state after a turn."""
-        if isinstance(outcome, str) or outcome.reason in ABSENT:
-            missed: Missed = outcome if isinstance(outcome, str) else "absent"
-            after = apply_staleness(state, state.miss_turn(agent, missed))
+        if isinstance(outcome, str):
+            after = state.miss_turn(agent, outcome)
+        elif outcome.reason in ABSENT:
+            after = state.miss_turn(agent, "absent")
         else:
             self._notify(TurnTaken(state, agent, outcome))
-            after = apply_staleness(state, state.take_turn(agent, outcome))
+            after = state.take_turn(agent, outcome)
+        after = apply_staleness(state, after)
         if after.room is not None:
             return rooms.after_turn(after, after.room, agent, outcome, is_extra=state.queue.is_extra)
         if isinstance(outcome, str):
             return after
-        # "budget" comes with the last turn that could be paid, or with none.
-        if outcome.reason == "budget":
+        if outcome.reason == "budget":  # comes with the last turn that could be paid, or with none
             return after.ended("budget")
         # the agent may learn of a stop earlier
         return after.ended("stopped") if outcome.skipped and outcome.reason == "stopped" else after
@@ -364,7 +363,7 @@ class Engine:
         until, now = room.slot_until, self._context.clock()
         if until is None:
             until = now + audience.slot_seconds(room)
-            running.become(audience.begin_slot(running.state, until))
+            running.become(running.state.with_room(slot_until=until))
         elif until <= now:
             running.become(audience.end_slot(running.state))
             await self._save(running)
@@ -410,8 +409,8 @@ class Engine:
                 running.state = state = replace(state, room=room)
             kept = rooms.at_rest(state) if state.is_at_rest else state
             text = None if kept is None else replace(kept, touched_at=context.clock()).to_json()
-            record = (state.channel_id, state.id, text, context.leadership.epoch, state.room, hold)
-            saved = await context.wait_for_redis(lambda: context.state.coordination.conversations.keep(*record))
+            keep, epoch = context.state.coordination.conversations.keep, context.leadership.epoch
+            saved = await context.wait_for_redis(keep, state.channel_id, state.id, text, epoch, state.room, hold)
         if not saved:
             log.debug("conversation in channel %d not stored: its lock is gone", state.channel_id)
         elif state.room is not None and state.room != running.noted:
@@ -429,5 +428,5 @@ class Engine:
 
     async def _drop(self, state: ConversationState) -> None:
         """Delete the conversation, unless another process leads and continues it."""
-        place = (state.channel_id, state.id, self._context.leadership.epoch)
-        await self._context.wait_for_redis(lambda: self._context.state.coordination.conversations.drop(*place))
+        drop, epoch = self._context.state.coordination.conversations.drop, self._context.leadership.epoch
+        await self._context.wait_for_redis(drop, state.channel_id, state.id, epoch)

@@ -72,9 +72,8 @@ class ConversationNotes:
                 self._record.note(RoomNote(members=room.names, left=left, sides=sides, **fields))
             case ConversationEnded(state, ended_at):
                 self._without_topic.pop(state.id, None)
-                opened_by = (state.room and state.room.starter) or (
-                    state.talk.history[0].agent if state.talk.history else ""
-                )
+                first = next((post.agent for post in state.talk.history), "")
+                opened_by = (state.room and state.room.starter) or first
                 same = {name: getattr(state, name) for name in ("ended_because", "messages", "skips", "cost_usd")}
                 rounds = state.counts.round
                 self._record.note(_note_of(state, starter=opened_by, ended_at=ended_at, rounds=rounds, **same))

@@ -7,7 +7,6 @@ so that the next leader can resume it.
 
 from __future__ import annotations
 
-import logging
 import uuid
 
 from agent_coordinator.channels import ChannelBusy
@@ -19,8 +18,6 @@ from agentic.ids import is_snowflake
 from agentic.state.conversation_state import ConversationState, SpeakerQueue
 from agentic.wire.connection import or_default
 from agentic.wire.messages import MentionNotice
-
-log = logging.getLogger(__name__)
 
 MAX_JOINERS = 2
 
@@ -49,9 +46,8 @@ class Reactive:
         exchange = str(uuid.uuid4())
         try:
             async with self._engine.locks.hold(channel_id, exchange):
-                if not await self._context.state.coordination.schedule.take_reactive(
-                    channel_id, REACTIVE_COOLDOWN_SECONDS
-                ):
+                schedule = self._context.state.coordination.schedule
+                if not await schedule.take_reactive(channel_id, REACTIVE_COOLDOWN_SECONDS):
                     return None
                 theme, now = self._context.config.theme_of(channel_id), self._context.clock()
                 state = ConversationState(exchange, channel_id, theme, now, queue=SpeakerQueue(joining=joining))

@@ -133,7 +133,7 @@ def with_next_turn(state: ConversationState, before: ConversationState, now: flo
         return state
     if room.next_turn_at is not None and room.next_turn_at > now:
         return state
-    return replace(state, room=_updated(room, next_turn_at=next_turn_at(room.pace, now, zone)))
+    return state.with_room(next_turn_at=next_turn_at(room.pace, now, zone))
 
 
 def turn_waits_until(state: ConversationState, now: float) -> float | None:
@@ -184,16 +184,13 @@ def after_turn(
         # room waits.
         is_absent = reason in ("absent", "benched")
         away = (*(other for other in state.counts.away if other != agent), agent) if is_absent else ()
-        state = replace(state, counts=replace(state.counts, away=away))
+        state = state.with_counts(away=away)
         if set(room.names) <= set(away):
             return replace(state, room=room)
         state = _after(state, room, agent, posted=False, failure=reason)
         return state if is_extra else _with_phase_turn(state, agent, reason, failed=True)
-    room = _updated(
-        room,
-        skips=room.skips + is_skip(outcome),
-        cost_usd=room.cost_usd + (outcome.usage.cost_usd if outcome.usage else 0.0),
-    )
+    cost = outcome.usage.cost_usd if outcome.usage else 0.0
+    room = _updated(room, skips=room.skips + is_skip(outcome), cost_usd=room.cost_usd + cost)
     if is_post(outcome):
         room = _updated(room, turn_number=room.turn_number + 1, last_speaker=agent, starter=room.starter or agent)
         room = _updated(room, turns=room.turns + is_extra, extra_turns=room.extra_turns + is_extra)
@@ -204,8 +201,7 @@ def after_turn(
     state = _after(state, room, agent, posted=is_post(outcome), failure=failure)
     if not is_extra:
         state = _with_phase_turn(state, agent, outcome.reason, failed=failure is not None)
-    unseen = state.counts.unseen + 1 if outcome.reason == UNSEEN else 0
-    state = replace(state, counts=replace(state.counts, away=(), unseen=unseen))
+    state = state.with_counts(away=(), unseen=state.counts.unseen + 1 if outcome.reason == UNSEEN else 0)
     if outcome.leaves:
         state = without_member(state, agent, CHOSE)
     reason = "no_access" if state.counts.unseen >= MAX_UNSEEN else _end_by(outcome, room)
@@ -219,7 +215,7 @@ def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, fa
     failures = member.failures + 1 if failure and member else 0
     room = _with_member(room, agent, failures=failures)
     idle_turns = 0 if posted else state.counts.idle_turns + (failure is None)
-    state = replace(state, room=room, counts=replace(state.counts, idle_turns=idle_turns))
+    state = replace(state, room=room).with_counts(idle_turns=idle_turns)
     if member is None or failure is None:
         return state
     if failures >= MAX_FAILURES:
@@ -237,7 +233,7 @@ def _with_phase_turn(state: ConversationState, agent: str, reason: str | None, *
         return state
     if failed and member.failures < MAX_TRIES:
         return state
-    return replace(state, room=_updated(room, phase_turns=(*room.phase_turns, agent)))
+    return state.with_room(phase_turns=(*room.phase_turns, agent))
 
 
 def _with_member(room: Room, agent: str, **changes: object) -> Room:
@@ -258,7 +254,7 @@ def with_phase(state: ConversationState) -> ConversationState:
     if not room.turns_for_each or state.queue.granted:
         return state
     pending = tuple(dropwhile(lambda agent: agent not in room.due, state.queue.pending))
-    return state if pending == state.queue.pending else replace(state, queue=replace(state.queue, pending=pending))
+    return state if pending == state.queue.pending else state.with_queue(pending=pending)
 
 
 def announce_phase(state: ConversationState, agent: str | None) -> ConversationState:
@@ -271,10 +267,6 @@ def announce_phase(state: ConversationState, agent: str | None) -> ConversationS
     shown = [member.shown for member in room.members if member.name == agent]
     room = _updated(room, phase_noted=True)
     return replace(state, room=room if had_slot else room.with_line("phase", *shown, why=room.phase))
-
-
-def with_ledger(state: ConversationState, ledger: tuple[str, ...]) -> ConversationState:
-    return state if state.room is None else replace(state, room=_updated(state.room, ledger=ledger))
 
 
 def ending(state: ConversationState, room: Room) -> EndReason | None:
@@ -328,21 +320,16 @@ def resumed(state: ConversationState, turns: int) -> ConversationState:
         room = _updated(room, phase="", phase_turns=None)
     room = _updated(room, slot_until=None, slot_turn=room.turn_number, closing_because=None, next_turn_at=None)
     waited_for = (agent for each in state.talk.heard if each.called for agent in each.waits_for(room.names) or ())
-    queue = replace(state.queue, called=tuple(dict.fromkeys((*state.queue.called, *waited_for))))
-    counts = replace(state.counts, idle_turns=0, end_streak=0, unseen=0)
-    return replace(state, room=room, queue=queue, counts=counts)
+    state = replace(state, room=room).with_counts(idle_turns=0, end_streak=0, unseen=0)
+    return state.with_queue(called=tuple(dict.fromkeys((*state.queue.called, *waited_for))))
 
 
 def extended(state: ConversationState, turns: int) -> ConversationState:
     """Give a running room a limit of `turns`, which divides it differently. If people had a last time to vote, the room
     continues."""
-    room = state.room
-    if room is None:
-        return state
-    room = _updated(room, turns=turns, phase="", phase_turns=None)
-    if room.closing_because is not None:
-        room = _updated(room, closing_because=None, slot_until=None, slot_turn=room.turn_number)
-    return replace(state, room=room)
+    if state.room is not None and state.room.closing_because is not None:
+        state = state.with_room(closing_because=None, slot_until=None, slot_turn=state.room.turn_number)
+    return state.with_room(turns=turns, phase="", phase_turns=None)
 
 
 def at_rest(state: ConversationState) -> ConversationState | None:
@@ -352,8 +339,7 @@ def at_rest(state: ConversationState) -> ConversationState | None:
     if room is None or room.why == "deleted" or not state.talk.heard:
         return None
     heard = tuple(replace(each, text="") for each in state.talk.heard)
-    kept = conversation_of(room)
-    return replace(kept, talk=replace(kept.talk, heard=heard, answered=state.talk.answered))
+    return conversation_of(room).with_talk(heard=heard, answered=state.talk.answered)
 
 
 def is_goodbye(text: str) -> bool:
@@ -405,9 +391,8 @@ def without_deleted(state: ConversationState, agents: Collection[str]) -> Conver
 
 def without_strangers(state: ConversationState) -> ConversationState:
     """Drop a request for an agent that isn't a member."""
-    if state.room is None or state.queue.requested is None or state.room.member(state.queue.requested) is not None:
-        return state
-    return state.request(None)
+    room, agent = state.room, state.queue.requested
+    return state if room is None or agent is None or room.member(agent) is not None else state.request(None)
 
 
 def with_member(state: ConversationState, member: RoomMember) -> ConversationState:
@@ -434,9 +419,8 @@ def waiting(state: ConversationState) -> ConversationState:
     room = state.room
     if room is None or room.wait_noted:
         return state
-    return replace(
-        state, room=_updated(room, wait_noted=True).with_line("waits", *(each.shown for each in room.members))
-    )
+    lined = room.with_line("waits", *(each.shown for each in room.members))
+    return replace(state, room=lined).with_room(wait_noted=True)
 
 
 def with_unclear_name(state: ConversationState, heard: PersonMessage) -> ConversationState:

@@ -59,7 +59,7 @@ class RoomKeeper:
         self._context, self.engine = context, engine
 
     async def read(self, thread_id: int) -> Room | None:
-        return await self._context.wait_for_redis(lambda: self._context.state.coordination.rooms.read(thread_id))
+        return await self._context.wait_for_redis(self._context.state.coordination.rooms.read, thread_id)
 
     async def run(self, room: Room, change: Change, began: Callable[[], object]) -> None:
         """Run a room that a person opened or resumed until it pauses or closes. `began` is called once it is stored.
@@ -90,8 +90,7 @@ class RoomKeeper:
             for state in saved
             if state.room is not None and (state.room.status == "active" or state.queue.asking)
         }
-        rooms_store = self._context.state.coordination.rooms
-        for room in await self._context.wait_for_redis(lambda: rooms_store.list("active", None)):
+        for room in await self._context.wait_for_redis(self._context.state.coordination.rooms.list, "active", None):
             states.setdefault(room.thread_id, rooms.conversation_of(room))
         return list(states.values())
 
@@ -147,8 +146,8 @@ class RoomKeeper:
 
     async def _conversation_of(self, room: Room) -> ConversationState:
         """Return the room's saved conversation, or a new one at the room's current turn."""
-        conversations = self._context.state.coordination.conversations
-        saved = await self._context.wait_for_redis(lambda: conversations.read(room.thread_id, at_rest=True))
+        read = self._context.state.coordination.conversations.read
+        saved = await self._context.wait_for_redis(read, room.thread_id, at_rest=True)
         return rooms.conversation_of(room) if saved is None else replace(saved, room=room)
 
 
@@ -196,16 +195,14 @@ class RoomCommands:
         return "opened" if room.conversation_id == wanted.conversation_id else "exists"
 
     async def _pause(self, command: Command, room: Room) -> str:
-        asked = command.room.reason if command.room else None
-        because = PAUSE_REASONS.get(asked or "asked", "paused")
+        because = PAUSE_REASONS.get((command.room and command.room.reason) or "asked", "paused")
         if because == "deleted":  # in any state: it can't be resumed
             return await self._change(room, partial(rooms.ended, because="deleted"), "room_paused")
         if room.status != "active":
             return f"already_{room.status}"
         return await self._change(room, partial(rooms.paused, because=because), "room_paused")
 
-    async def _close(self, command: Command, room: Room) -> str:
-        del command
+    async def _close(self, _: Command, room: Room) -> str:
         if room.status == "closed":
             return "already_closed"
         return await self._change(room, partial(rooms.ended, because="closed"), "room_closed")
@@ -264,8 +261,8 @@ class RoomCommands:
         return await self._change(room, partial(rooms.without_member, agent=agent, why=rooms.REMOVED), "removed_member")
 
     async def _keep_ledger(self, command: Command, room: Room) -> str:
-        ledger = command.room.ledger if command.room is not None else ()
-        return await self._change(room, partial(rooms.with_ledger, ledger=ledger[:MAX_ARGUMENTS]), "kept")
+        ledger = command.room.ledger[:MAX_ARGUMENTS] if command.room is not None else ()
+        return await self._change(room, lambda state: state.with_room(ledger=ledger), "kept")
 
     async def _withdraw(self, command: Command, room: Room) -> str:
         deleted = frozenset(command.room.deleted if command.room is not None else ())

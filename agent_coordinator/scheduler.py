@@ -61,7 +61,7 @@ class Scheduler:
                 await context.sleep_unless(self._changed, min(wait, MAX_SLEEP))
                 continue
             await context.leadership.wait_until_held()  # a slot claimed without leading would be lost
-            if await context.wait_for_redis(lambda due=due: self._claim(due)):  # type: ignore[misc]
+            if await context.wait_for_redis(self._claim, due):
                 await start()
 
     async def next_due(self) -> Due | None:

@@ -17,23 +17,8 @@ from datetime import timedelta
 from functools import partial
 
 from agent_coordinator.context import CoordinatorContext
-from agent_coordinator.idle import tasks as gates
+from agent_coordinator.idle import tasks as idle
 from agent_coordinator.idle.schedules import IdleTaskBoard, Schedule
-from agent_coordinator.idle.tasks import (
-    BUDGETS,
-    DAY,
-    HOUR,
-    SENT_DAYS,
-    Blocked,
-    TaskInputs,
-    about_of,
-    choose,
-    find_candidates,
-    has_failed,
-    instruction_for,
-    note_of,
-    sent_of,
-)
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.ids import id_at
@@ -71,9 +56,8 @@ class BackgroundScheduler:
         self._board = IdleTaskBoard(self._config, context.rng, context.clock())
         self._canceled = asyncio.Event()  # the current turn
         self._noted: dict[int, Sent] = {}  # id → an unprompted message that the record may not show yet
-        self._failed: dict[
-            tuple[str, str], tuple[int, ...]
-        ] = {}  # (task, agent) → newest message ids of failed material
+        # (task, agent) → newest message ids of failed material
+        self._failed: dict[tuple[str, str], tuple[int, ...]] = {}
 
     async def run(self) -> None:
         """Tick until canceled. Returns if no agent has a task."""
@@ -125,7 +109,7 @@ class BackgroundScheduler:
         found = await self._plan(store, task, agent, schedule, now)
         if board.messages != wrote:
             return  # a person has just written: the timers have restarted
-        if isinstance(found, Blocked):
+        if isinstance(found, idle.Blocked):
             log.debug("%s of %s waits: %s", task, agent, found.why)
             schedule.postpone(now, found.why, found.until)
             await self._save()
@@ -136,35 +120,35 @@ class BackgroundScheduler:
 
     async def _plan(
         self, store: IdleMemory, task: str, agent: str, schedule: Schedule, now: float
-    ) -> RunningTask | Blocked:
-        """Pass the gates in order, and choose what the task is about. Raises StateUnavailable."""
+    ) -> RunningTask | idle.Blocked:
+        """Pass the gates in order, and idle.choose what the task is about. Raises StateUnavailable."""
         config, settings, context = self._config, self._context.config, self._context
         if (everywhere := context.silenced(NO_CHANNEL, agent=agent)) is not None:
             is_muted = everywhere.kind == "muted"
-            return Blocked("it's muted", everywhere.until) if is_muted else Blocked("all bots are paused")
-        blocked = gates.quiet_hours(now, settings.active_start, settings.active_end, settings.timezone)
+            return idle.Blocked("it's muted", everywhere.until) if is_muted else idle.Blocked("all bots are paused")
+        blocked = idle.quiet_hours(now, settings.active_start, settings.active_end, settings.timezone)
         if blocked is not None:
             return blocked
         newest = await store.newest(agent, task)
-        last, pause = schedule.state.last, config.again_hours * HOUR
+        last, pause = schedule.state.last, config.again_hours * idle.HOUR
         again = task == "discover" and 0 < pause <= now - last and last > 0
-        if (blocked := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:
+        if (blocked := idle.nothing_new(newest, schedule.state.seen, again=again)) is not None:
             return blocked
         if (until := await self._state.coordination.backoffs.until(agent)) is not None and until > now:
-            return Blocked("its AI provider is rejecting its requests", until)
+            return idle.Blocked("its AI provider is rejecting its requests", until)
         today = local_date(now, settings.timezone).isoformat()
         used_up = await self._state.limits.budgets.used_up(agent, NO_CHANNEL, today, idle=True)
-        if (blocked := gates.budget(used_up, self._midnight(now))) is not None:
+        if (blocked := idle.budget(used_up, self._midnight(now))) is not None:
             return blocked
         failing = self._failed.get((task, agent), ())
         before, silenced = now - config.after, partial(self._silenced, agent)
-        candidates = await find_candidates(
+        candidates = await idle.find_candidates(
             store, task, agent, now=now, before=before, failed=failing, silenced=silenced
         )
         if not candidates:
             schedule.note(seen=min(newest, id_at(now - config.after if task == "follow_up" else now)))
-            return Blocked(BACKGROUND_TASKS[task].nothing)
-        given = TaskInputs(
+            return idle.Blocked(BACKGROUND_TASKS[task].nothing)
+        given = idle.TaskInputs(
             now=now,
             timezone=settings.timezone,
             unprompted=config.agents[agent].unprompted,
@@ -175,13 +159,13 @@ class BackgroundScheduler:
         if task in PROACTIVE:
             # Unprompted messages from the record, and those that it doesn't show yet: another agent may be next right
             # away, and a recorder that is down for hours must not end a cooldown.
-            since = now - SENT_DAYS * DAY
+            since = now - idle.SENT_DAYS * idle.DAY
             recorded = await store.sent(since)
             shown = {one.message_id for one in recorded}
             self._noted = {key: one for key, one in self._noted.items() if key not in shown and one.at >= since}
             sent = sorted((*recorded, *self._noted.values()), key=lambda one: (one.at, one.message_id))
             given = replace(given, consents=await store.consents(), sent=sent)
-        return choose(task, agent, candidates, given, config, context.rng)
+        return idle.choose(task, agent, candidates, given, config, context.rng)
 
     def _midnight(self, now: float) -> float:
         timezone = self._context.config.timezone
@@ -195,7 +179,7 @@ class BackgroundScheduler:
         now, board, before = self._clock(), self._board, schedule.state
         turn = {"instruction_id": str(uuid.uuid4()), "deadline": now + TURN_SECONDS, "read_at": read_at}
         schedule.mark_begun(now)
-        schedule.note(did=about_of(chosen))
+        schedule.note(did=idle.about_of(chosen))
         board.asking = asking = chosen.model_copy(update=turn)
         wrote, asks = board.messages, False
         try:
@@ -206,7 +190,7 @@ class BackgroundScheduler:
                 due = before.due if board.messages == wrote else schedule.state.due
                 schedule.state = before.model_copy(update={"due": due})
         if asks:
-            instruction = instruction_for(asking, self._context.config.theme_of(asking.channel_id))
+            instruction = idle.instruction_for(asking, self._context.config.theme_of(asking.channel_id))
             log.info("%s gets a background task: %s", asking.agent, asking.task.replace("_", " "))
             result = await self._ask(asking.agent, instruction)
             await self._ended(asking, result, undisturbed=board.messages == wrote)
@@ -250,11 +234,11 @@ class BackgroundScheduler:
     async def _ended(self, asking: RunningTask, result: Result | None, *, undisturbed: bool) -> None:
         """Record the result, and set when the task is due again, unless a person wrote meanwhile."""
         now, board = self._clock(), self._board
-        note = None if result is None else note_of(asking, result, now)
+        note = None if result is None else idle.note_of(asking, result, now)
         if note is not None:
             self._context.record.log(asking.agent, note)
         if isinstance(note, UnaskedNote):
-            self._noted[note.message_id] = sent_of(note)
+            self._noted[note.message_id] = idle.sent_of(note)
         board.asking = None
         schedule = board.schedule_of(asking.task, asking.agent)
         if schedule is not None:
@@ -266,10 +250,10 @@ class BackgroundScheduler:
 
     def _move(self, schedule: Schedule, asking: RunningTask, result: Result | None, now: float) -> None:
         reason = result.reason if result is not None else None
-        if reason in BUDGETS:
+        if reason in idle.BUDGETS:
             schedule.postpone(now, "its share of today's budget is used up", self._midnight(now))
             return
-        if in_vain := has_failed(asking, result, now):
+        if in_vain := idle.has_failed(asking, result, now):
             pair = asking.task, asking.agent
             self._failed[pair] = (*self._failed.get(pair, ()), asking.upto)[-MAX_FAILED:]
         schedule.mark_complete(now, failed=in_vain)

@@ -210,12 +210,12 @@ def person_rested(person_id: int | None, sent: Sequence[Sent], now: float, hours
     until = own[-1].at + hours * HOUR * 2**unanswered
     if until <= now:
         return None
-    return Blocked(
-        "it's too soon after the last unprompted message"
-        if not unanswered
-        else "the last unprompted message went unanswered",
-        until,
+    why = (
+        "the last unprompted message went unanswered"
+        if unanswered
+        else "it's too soon after the last unprompted message"
     )
+    return Blocked(why, until)
 
 
 def channel_rested(channel_id: int, sent: Sequence[Sent], now: float, hours: float) -> Blocked | None:
@@ -226,11 +226,8 @@ def channel_rested(channel_id: int, sent: Sequence[Sent], now: float, hours: flo
 def novel(material: str, sent: Sequence[Sent]) -> Blocked | None:
     """Block if the conversation ended with an unprompted message, or the agent would follow up on itself."""
     last = material.strip().rpartition("\n")[2].partition(": ")[2]
-    return (
-        Blocked("an earlier unprompted message said the same")
-        if says_again(last, [one.text for one in sent if one.text])
-        else None
-    )
+    is_known = says_again(last, [one.text for one in sent if one.text])
+    return Blocked("an earlier unprompted message said the same") if is_known else None
 
 
 def novel_topics(topics: Iterable[str], sent: Sequence[Sent]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION_DECAY
 from agentic.pace import LIVE, reading_seconds
@@ -46,26 +47,15 @@ class Wait:
 class ConversationPolicy(ABC):
     """`delay_min` and `delay_max` in seconds; chance ends nothing before the end of round `min_rounds`."""
 
+    hears_people: ClassVar[bool] = True  # the next turn answers a person's message; in a room, it always does
+    chooses_each_turn: ClassVar[bool] = False  # after a person's message, unless the turn has begun
+    has_rounds: ClassVar[bool] = False  # each agent has a turn of its own in each round
+
     agents: tuple[str, ...]
     max_rounds: int
     delay_min: float = 0.0
     delay_max: float = 0.0
     min_rounds: int = 1
-
-    @property
-    def hears_people(self) -> bool:
-        """Whether the next turn answers a person's message. In a room, it always does."""
-        return True
-
-    @property
-    def chooses_each_turn(self) -> bool:
-        """Whether a person's message leads to a new choice of the speaker, if that turn has not begun."""
-        return False
-
-    @property
-    def has_rounds(self) -> bool:
-        """Whether each agent has a turn of its own in each round."""
-        return False
 
     @abstractmethod
     def opening(self, starter: str, rng: random.Random) -> Choice:

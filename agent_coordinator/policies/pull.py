@@ -15,6 +15,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import ClassVar
 
 from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, ConversationPolicy
 from agent_coordinator.text_signals import DISAGREEMENT, asks, questions, says
@@ -66,11 +68,9 @@ MIN_CALL = 0.2  # sum of the parts that come from messages
 class PullPolicy(ConversationPolicy):
     """`speakers`: the agents, in the same order."""
 
-    speakers: tuple[RoomMember, ...] = ()
+    chooses_each_turn: ClassVar[bool] = True
 
-    @property
-    def chooses_each_turn(self) -> bool:
-        return True
+    speakers: tuple[RoomMember, ...] = ()
 
     def opening(self, starter: str, rng: random.Random) -> Choice:
         return Choice((starter,), because="begins the conversation")
@@ -115,9 +115,8 @@ class PullPolicy(ConversationPolicy):
             return True
         if not (state.is_opened and silences):
             return False
-        return (
-            score_speakers(candidates, self.speakers, scene_of(state, self.speakers), silences)[0].strength < MIN_SCORE
-        )
+        scores = score_speakers(candidates, self.speakers, scene_of(state, self.speakers), silences)
+        return scores[0].strength < MIN_SCORE
 
     def _available(self, state: ConversationState) -> tuple[RoomMember, ...]:
         """Return the speakers without those who have had a turn since the newest message, and without those that a
@@ -158,14 +157,6 @@ class Message:
     def asks(self) -> bool:
         return asks(self.text)
 
-    def asks_for(self, speaker: RoomMember) -> bool:
-        """Whether a question in it names the speaker."""
-        return any(names_in(question, {speaker.name: speaker.shown}) for question in questions(self.text))
-
-    @property
-    def disagrees(self) -> bool:
-        return says(self.text, DISAGREEMENT)
-
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -178,12 +169,7 @@ class Scene:
 
     def unseen(self, agent: str) -> tuple[Message, ...]:
         """Return the messages since the agent's last one, the newest first."""
-        found: list[Message] = []
-        for message in reversed(self.messages):
-            if message.agent == agent:
-                break
-            found.append(message)
-        return tuple(found)
+        return tuple(takewhile(lambda message: message.agent != agent, reversed(self.messages)))
 
     def own_words(self, agent: str, besides: Message) -> frozenset[str]:
         """Return the words that only the agent's messages have. `besides` is left out."""
@@ -276,7 +262,8 @@ def _causes(speaker: RoomMember, scene: Scene, message: Message) -> Iterator[tup
     """Yield what in a message calls for the speaker: (cause, cause in words, amount)."""
     author = message.author or "a person"
     if speaker.name in message.names:
-        if message.asks_for(speaker):
+        # whether a question in it names the speaker
+        if any(names_in(question, {speaker.name: speaker.shown}) for question in questions(message.text)):
             yield "named", f"asked by {author}", NAMED + NAME_ASKED
         else:
             yield "named", f"named by {author}", NAMED
@@ -286,12 +273,10 @@ def _causes(speaker: RoomMember, scene: Scene, message: Message) -> Iterator[tup
     for interest in speaker.interests:
         words = content_words(interest)
         if words and len(in_common(words, message.words)) == len(words):
-            why = (
-                f"asked about {interest}, one of its interests"
-                if message.asks
-                else f"{interest} is one of its interests"
-            )
-            yield "subject", why, SUBJECT + (SUBJECT_ASKED if message.asks else 0.0)
+            if message.asks:
+                yield "subject", f"asked about {interest}, one of its interests", SUBJECT + SUBJECT_ASKED
+            else:
+                yield "subject", f"{interest} is one of its interests", SUBJECT
             break
     recent = len(in_common(message.words, scene.own_words(speaker.name, message)))
     if recent:
@@ -304,7 +289,7 @@ def _dispute(speaker: RoomMember, scene: Scene) -> Iterator[ScorePart]:
         return
     newest = scene.messages[-1]
     author = newest.author or "a person"
-    if newest.disagrees:
+    if says(newest.text, DISAGREEMENT):
         yield ScorePart(why=f"contradicted by {author}", amount=DISPUTED)
     elif newest.asks and not newest.names:
         yield ScorePart(why=f"asked about its own words by {author}", amount=ASKED_BACK)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, ConversationPolicy, Wait
 from agentic.state.conversation_state import ConversationState
@@ -22,14 +23,12 @@ MODERATOR_WAIT_SECONDS = 1800.0  # for a person to name a speaker
 class Moderated(ConversationPolicy):
     """`moderator`: an agent, or None if people moderate."""
 
+    chooses_each_turn: ClassVar[bool] = True
+
     moderator: str | None = None
 
     def opening(self, starter: str, rng: random.Random) -> Choice:
         return Choice((self.moderator or starter,))
-
-    @property
-    def chooses_each_turn(self) -> bool:
-        return True
 
     def choose(self, state: ConversationState, rng: random.Random) -> Choice | Wait:
         begins = state.counts.turns >= len(self.agents)
@@ -71,9 +70,7 @@ class Moderated(ConversationPolicy):
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin(ConversationPolicy):
-    @property
-    def has_rounds(self) -> bool:
-        return True
+    has_rounds: ClassVar[bool] = True
 
     def opening(self, starter: str, rng: random.Random) -> Choice:
         if starter not in self.agents:  # it speaks first, then everyone in order
@@ -118,26 +115,17 @@ class Interview(ConversationPolicy):
 class Rounds(ConversationPolicy):
     """`talkativeness`: agent → 0 to 1, for agents that have a value."""
 
+    hears_people: ClassVar[bool] = False  # agents see people's messages, and may leave them to agents that were called
+    has_rounds: ClassVar[bool] = True
+
     talkativeness: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def hears_people(self) -> bool:
-        """False: agents see people's messages, and may leave them to the agents that were called."""
-        return False
-
-    @property
-    def has_rounds(self) -> bool:
-        return True
 
     def opening(self, starter: str, rng: random.Random) -> Choice:
         others = [agent for agent in self.agents if agent != starter]
         return Choice((starter, *rng.sample(others, len(others))))
 
     def choose(self, state: ConversationState, rng: random.Random) -> Choice:
-        return Choice(self.next_speakers(state, rng))
-
-    def next_speakers(self, state: ConversationState, rng: random.Random) -> tuple[str, ...]:
-        """Return the speakers of a round, shuffled so that the last speaker doesn't come first.
+        """Choose the speakers of a round, shuffled so that the last speaker doesn't come first.
 
         The most talkative agent is in each round, the others in proportion to it; if all values are equal, everyone is.
         At least two speak, if there are two.
@@ -155,4 +143,4 @@ class Rounds(ConversationPolicy):
         if len(order) > 1 and order[0] == state.talk.last_speaker:
             other = rng.randrange(1, len(order))
             order[0], order[other] = order[other], order[0]
-        return tuple(order)
+        return Choice(tuple(order))

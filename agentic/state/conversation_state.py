@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal
+from itertools import accumulate
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -31,6 +32,7 @@ MAX_TO_ANSWER = 5  # messages of people in one turn
 MAX_EMOJI_CHARACTERS = 100  # Discord's custom emoji stay below 60
 MAX_ROOM_HISTORY = 40  # messages; a room may be long, and its thread has the others
 MAX_HISTORY_CHARACTERS = 150_000  # far below the wire's limit of a megabyte
+NO_TURN: Mapping[str, Any] = {"asking": None, "answering": (), "granted": False, "is_extra": False, "hurried": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,32 +95,12 @@ class SpeakerQueue:
 
     def after_turn(self, agent: str) -> SpeakerQueue:
         """Return the queue after the agent's turn."""
-        return replace(
-            self,
-            pending=_without(agent, self.pending),
-            asking=None,
-            answering=(),
-            granted=False,
-            is_extra=False,
-            hurried=False,
-            last_in_order=self.last_in_order if self.granted else agent,
-            named=None,
-            named_by=None,
-        )
+        last, left = self.last_in_order if self.granted else agent, _without(agent, self.pending)
+        return replace(self, **NO_TURN, pending=left, last_in_order=last, named=None, named_by=None)
 
     def emptied(self) -> SpeakerQueue:
         """Return the queue of a conversation that ended."""
-        return replace(
-            self,
-            pending=(),
-            asking=None,
-            answering=(),
-            requested=None,
-            granted=False,
-            is_extra=False,
-            hurried=False,
-            called=(),
-        )
+        return replace(self, **NO_TURN, pending=(), requested=None, called=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +143,9 @@ class Counts:
 
     def without(self, agent: str) -> Counts:
         """Return the counts as if the agent had not had its turn in this round."""
-        return replace(
-            self,
-            spoke=_without(agent, self.spoke),
-            skipped=_without(agent, self.skipped),
-            unheard=_without(agent, self.unheard),
-            missing=_without(agent, self.missing),
-        )
+        spoke, skipped = _without(agent, self.spoke), _without(agent, self.skipped)
+        unheard, missing = _without(agent, self.unheard), _without(agent, self.missing)
+        return replace(self, spoke=spoke, skipped=skipped, unheard=unheard, missing=missing)
 
     def add(self, agent: str, counts: AgentCounts) -> Counts:
         return replace(self, agents={**self.agents, agent: self.agents.get(agent, AgentCounts()) + counts})
@@ -276,6 +254,19 @@ class ConversationState:
 
     # transitions
 
+    def with_room(self, **changes: Any) -> ConversationState:
+        """Change fields of the room. Without a room, nothing changes."""
+        return self if self.room is None else replace(self, room=self.room.model_copy(update=changes))
+
+    def with_queue(self, **changes: Any) -> ConversationState:
+        return replace(self, queue=replace(self.queue, **changes))
+
+    def with_talk(self, **changes: Any) -> ConversationState:
+        return replace(self, talk=replace(self.talk, **changes))
+
+    def with_counts(self, **changes: Any) -> ConversationState:
+        return replace(self, counts=replace(self.counts, **changes))
+
     def begin_round(self, order: tuple[str, ...]) -> ConversationState:
         return replace(self, queue=replace(self.queue, pending=order, asking=None), counts=self.counts.begin_round())
 
@@ -284,11 +275,8 @@ class ConversationState:
     ) -> ConversationState:
         """Set the next speakers, in a new round or in this one."""
         state = self.begin_round(speakers) if new_round else self
-        return replace(
-            state,
-            queue=replace(state.queue, pending=speakers, waits_until=None),
-            talk=replace(state.talk, chosen_because=because, suggested_topic=suggested_topic),
-        )
+        state = state.with_queue(pending=speakers, waits_until=None)
+        return state.with_talk(chosen_because=because, suggested_topic=suggested_topic)
 
     def hear(self, message: PersonMessage) -> ConversationState:
         """Take in a person's message: agents that were silent may speak again. In a room, a message that binds nobody
@@ -303,7 +291,7 @@ class ConversationState:
 
     def request(self, agent: str | None) -> ConversationState:
         """Let the agent speak next, instead of an earlier request; None withdraws it."""
-        return replace(self, queue=replace(self.queue, requested=agent))
+        return self.with_queue(requested=agent)
 
     def grant_request(self, *, is_extra: bool = False) -> ConversationState:
         """Put the requested agent first in the round. If it has had its turn already, it gets another; if not, it gets
@@ -312,30 +300,26 @@ class ConversationState:
         if agent is None:
             return self
         pending = (agent, *_without(agent, queue.pending))
-        return replace(
-            self,
-            queue=replace(queue, pending=pending, requested=None, granted=True, is_extra=is_extra, waits_until=None),
-            talk=replace(self.talk, chosen_because=ON_REQUEST, suggested_topic=None),
-            counts=self.counts.without(agent),
-        )
+        state = replace(self, counts=self.counts.without(agent))
+        state = state.with_queue(pending=pending, requested=None, granted=True, is_extra=is_extra, waits_until=None)
+        return state.with_talk(chosen_because=ON_REQUEST, suggested_topic=None)
 
     def begin_turn(self, instruction_id: str) -> ConversationState:
         """Begin the next turn. An open turn keeps its id after a restart: the agent may have its result already."""
         if self.queue.asking:
             return self
-        answering = self.to_answer(self.queue.pending[0])
-        return replace(self, queue=replace(self.queue, asking=instruction_id, answering=answering))
+        return self.with_queue(asking=instruction_id, answering=self.to_answer(self.queue.pending[0]))
 
     def take_turn(self, agent: str, result: Result) -> ConversationState:
         """Record an answer: a post, a reaction, both, or a skip. An empty answer is a skip, too."""
         state = self._after_turn(agent, counts_of(result))
         counts, talk = state.counts, state.talk
         if result.skipped and result.reason in GAVE_WAY:  # not a skip: it wanted to speak
-            return replace(state, counts=replace(counts, unheard=(*counts.unheard, agent)))
+            return state.with_counts(unheard=(*counts.unheard, agent))
         if result.next_agent:
-            state = replace(state, queue=replace(state.queue, named=result.next_agent, named_by=agent))
+            state = state.with_queue(named=result.next_agent, named_by=agent)
         if is_skip(result):
-            return replace(state, counts=replace(counts, skipped=(*counts.skipped, agent)))
+            return state.with_counts(skipped=(*counts.skipped, agent))
         streak = counts.end_streak + 1 if result.end_conversation else 0
         counts = replace(counts, end_streak=streak, last_turn_showed=True)
         if result.emoji_reacted:
@@ -352,21 +336,16 @@ class ConversationState:
         return replace(state, talk=talk, counts=counts)
 
     def miss_turn(self, agent: str, why: Missed) -> ConversationState:
-        is_absent = why == "absent"
-        state = self._after_turn(agent, AgentCounts(absences=1) if is_absent else AgentCounts(timeouts=1))
-        counts = state.counts
-        if is_absent:
-            return replace(state, counts=replace(counts, missing=(*counts.missing, agent)))
-        return replace(state, counts=replace(counts, unheard=(*counts.unheard, agent)))
+        if why == "absent":
+            state = self._after_turn(agent, AgentCounts(absences=1))
+            return state.with_counts(missing=(*state.counts.missing, agent))
+        state = self._after_turn(agent, AgentCounts(timeouts=1))
+        return state.with_counts(unheard=(*state.counts.unheard, agent))
 
     def _after_turn(self, agent: str, did: AgentCounts) -> ConversationState:
         counts = replace(self.counts.add(agent, did), last_turn_showed=False, silent=(*self.counts.silent, agent))
-        return replace(
-            self,
-            queue=self.queue.after_turn(agent),
-            talk=replace(self.talk, chosen_because=None, suggested_topic=None),
-            counts=counts,
-        )
+        state = replace(self, queue=self.queue.after_turn(agent), counts=counts)
+        return state.with_talk(chosen_because=None, suggested_topic=None)
 
     def ended(self, because: EndReason) -> ConversationState:
         room = self.room and self.room.ended(because)
@@ -376,15 +355,9 @@ class ConversationState:
 
     def wire_history(self) -> tuple[HistoryEntry, ...]:
         """Return the newest entries that fit as a whole, in order."""
-        entries: list[HistoryEntry] = []
-        room = MAX_HISTORY_CHARACTERS
-        for post in reversed(self.talk.history):
-            entry = history_entry(post)
-            room -= len(entry.text)
-            if room < 0:
-                break
-            entries.append(entry)
-        return tuple(reversed(entries))
+        newest = [history_entry(post) for post in reversed(self.talk.history)]
+        sizes = accumulate(len(entry.text) for entry in newest)
+        return tuple(newest[: sum(size <= MAX_HISTORY_CHARACTERS for size in sizes)][::-1])
 
     def to_json(self) -> str:
         return _stored().dump_json(self).decode()
@@ -396,9 +369,7 @@ class ConversationState:
         if isinstance(data, dict) and "queue" not in data:
             data = divide(data)
         state = _stored().validate_python(data)
-        if state.room is None:
-            return state
-        return replace(state, theme=state.room.theme)  # an older version stored the channel's
+        return state if state.room is None else replace(state, theme=state.room.theme)  # older: the channel's
 
 
 @cache

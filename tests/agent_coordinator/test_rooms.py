@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.audience import begin_slot, end_slot, slot_is_due, speaking_next
+from agent_coordinator.audience import end_slot, slot_is_due, speaking_next
 from agent_coordinator.conversation import RunningConversation, instruction_for
 from agent_coordinator.policies.rounds import RoundRobin
 from agent_coordinator.room_rules import (
@@ -290,7 +290,7 @@ def test_a_slot_comes_after_as_many_posts_as_there_are_members() -> None:
         room = room.model_copy(update={"turn_number": number})
         if slot_is_due(room):
             due.append(number)
-            state = begin_slot(conversation_of(room), 100.0)
+            state = conversation_of(room).with_room(slot_until=100.0)
             assert slot_is_due(room_of(state)), "until it is over"
             room = room_of(end_slot(state))
     assert due == [3, 6]

@@ -18,7 +18,7 @@ shares = st.dictionaries(st.sampled_from(AGENTS), st.floats(0, 1))
 
 def speakers(last, rng, talkativeness):
     state = conversation(last_speaker=last)
-    return Rounds(AGENTS, 30, talkativeness=talkativeness).next_speakers(state, rng)
+    return Rounds(AGENTS, 30, talkativeness=talkativeness).choose(state, rng).speakers
 
 
 @given(shares, st.integers(), st.sampled_from((None, *AGENTS)))
