@@ -82,9 +82,8 @@ class AgentHost:
         self._stop_orders = StopOrders(services, channels, self.queue)
         self._opt_outs = OptOutReactions(services, channels)
         self._debates = ProposedDebates(services, channels)
-        self._missed_orders = MissedOrders(
-            self.name, services, channels, self._stop_orders, self._opt_outs, self._calls
-        )
+        obeying = self._stop_orders, self._opt_outs
+        self._missed_orders = MissedOrders(self.name, services, channels, *obeying, self._calls)
         orders = self._stop_orders, self._missed_orders
         self.catch_up = CatchUp(self.name, services, channels, self.queue, *orders, self._calls, lease=lease)
 
@@ -193,17 +192,13 @@ class AgentHost:
         if services.agents.ignored.has(heard.author_id, heard.author_roles, heard.guild_id):
             return
         call, transcript = self._calls.detect(heard), services.chats.transcripts.of(channel_id)
-        if (
-            call is Call.ALL
-            and heard.parent_id is not None
-            and await services.state.coordination.rooms.may_exist(channel_id)
-        ):
+        is_thread, may_be_room = heard.parent_id is not None, services.state.coordination.rooms.may_exist
+        if call is Call.ALL and is_thread and await may_be_room(channel_id):
             call = None  # in a room everyone has turns
         asked, named = transcript.get(heard.message_id), None if call is Call.ALL else call
         if services.silence.check(self._channels.place(channel_id)) is not None:
-            if named is not None or (
-                asked is not None and find_commanded_agent(asked, transcript.entries()) == self.name
-            ):
+            commanded = find_commanded_agent(asked, transcript.entries()) if asked is not None else None
+            if named is not None or commanded == self.name:
                 await self._stop_orders.show_stopped(heard)
             return
         if asked is None or says_nothing(asked, heard, call):  # deleted meanwhile, or blank
@@ -271,10 +266,8 @@ class PersonaHost:
     def __init__(self, settings: AgentSettings, services: Services, model: Model, hosted: HostedChannels) -> None:
         self.settings, self._model, self._is_heard = settings, model, hosted.is_heard
         self._tasks: list[asyncio.Task[None]] = []
-
-        agent = build_agent(
-            settings, services, PersonaModel(model, services.chats.redact), model, {}, audience=hosted.audience
-        )
+        speaks = PersonaModel(model, services.chats.redact)
+        agent = build_agent(settings, services, speaks, model, {}, audience=hosted.audience)
         agent = replace(agent, me=replace(agent.me, others=()))  # a room says who takes part
         if not hosted.is_heard:  # it speaks in rooms alone, which people open and which have a limit of turns
             agent = replace(agent, limits=agent.limits.budgets_alone())
@@ -381,19 +374,15 @@ class PersonaHosts:
 
     def _report(self) -> None:
         """Log once why a persona isn't hosted. An agent of the table without token, number, and key isn't in use."""
-        settings = self._services.settings
-        refused: dict[str, str | None] = {
-            one.key: one.why_not
-            for one in self._services.agents.roster.personas
-            if one.why_not is not None and (one.key not in settings.agents or one.key in settings.account_agents)
-        }
-        for key, why in refused.items():
-            if self._refused.get(key) != why:
-                if key in settings.account_agents:  # somebody writes to it, and gets no answer
-                    log.error("%s can't answer anyone or join rooms: %s", key, why)
-                elif settings.on_discord:  # only Discord has rooms
-                    log.warning("%s can't join rooms: %s", key, why)
-        self._refused = refused
+        settings, known, self._refused = self._services.settings, self._refused, {}
+        for key, why in ((one.key, one.why_not) for one in self._services.agents.roster.personas):
+            if why is None or (key in settings.agents and key not in settings.account_agents):
+                continue
+            self._refused[key] = why
+            if known.get(key) != why and key in settings.account_agents:  # somebody writes to it, and gets no answer
+                log.error("%s can't answer anyone or join rooms: %s", key, why)
+            elif known.get(key) != why and settings.on_discord:  # only Discord has rooms
+                log.warning("%s can't join rooms: %s", key, why)
 
     @or_default(None, "personas whose settings changed wait")
     async def _change(self, key: str) -> None:

@@ -114,8 +114,7 @@ class StopOrders:
             source = str(heard.message_id) if call is not None else ""
             first = await self._stop(who, channel_id, source, order.seconds, at=said_at, late=late)
         elif self._may_stop(who, channel_id):
-            if await self._resume(channel_id, at=said_at, late=late):
-                self._note("resume", who, channel_id)
+            await self._resume(who, channel_id, at=said_at, late=late)
             first = None
         else:
             return False
@@ -138,17 +137,11 @@ class StopOrders:
                 await self._cancel_replies(channel_id, who.user_id, at)
             return
         if order.word == "resume":
-            first = await self._resume(channel_id, at=at, late=True)
+            first = await self._resume(who, channel_id, at=at, late=True)
         else:
-            first = await self._stop_late(channel_id, source, order.seconds, at)
-        if first:
-            self._note(order.word, who, channel_id)
+            first = await self._stop_late(who, channel_id, source, order.seconds, at)
         if first and call is not None:
             await _acknowledge(self._channels, channel_id, heard.message_id, SEEN)
-
-    async def _stop_late(self, channel_id: int, source: str, seconds: float | None, at: float) -> bool:
-        scope, parent = Scope.channel(channel_id), self._channels.place(channel_id).parent_id
-        return await self._silence.stop(scope, seconds, source=source, at=at, late=True, parent_id=parent) == "first"
 
     def is_overruled(self, said: Entry, heard: IncomingMessage) -> bool:
         """Return whether a later order, for the channel or by its author, ended what would answer this message."""
@@ -176,9 +169,7 @@ class StopOrders:
             shows = sign.author == self._channels.own_id(sign.channel_id)
         else:  # an order without the right has no effect now: what it would have ended is over
             right = self._may_stop(sign.who, sign.channel_id)
-            shows = right and await self._stop_late(sign.channel_id, source, None, said_at)
-            if shows:
-                self._note("stop", sign.who, sign.channel_id)
+            shows = right and await self._stop_late(sign.who, sign.channel_id, source, None, said_at)
         if shows:
             await _acknowledge(self._channels, sign.channel_id, sign.message_id, SEEN)
 
@@ -203,12 +194,15 @@ class StopOrders:
         """Return whether this is the first bot to obey; None if only turns for this person were ended."""
         if self._may_stop(who, channel_id):
             scope = Scope.channel(channel_id)
-            first = await self._silence.stop(scope, seconds, source=source, at=at, late=late) == "first"
-            if first:
-                self._note("stop", who, channel_id)
-            return first
+            outcome = await self._silence.stop(scope, seconds, source=source, at=at, late=late)
+            return self._note_first("stop", who, channel_id, outcome == "first")
         await self._cancel_replies(channel_id, who.user_id)
         return None
+
+    async def _stop_late(self, who: Person, channel_id: int, source: str, seconds: float | None, at: float) -> bool:
+        scope, parent = Scope.channel(channel_id), self._channels.place(channel_id).parent_id
+        outcome = await self._silence.stop(scope, seconds, source=source, at=at, late=True, parent_id=parent)
+        return self._note_first("stop", who, channel_id, outcome == "first")
 
     def _may_stop(self, who: Person, channel_id: int) -> bool:
         view = self._channels.view_of(channel_id)
@@ -216,22 +210,25 @@ class StopOrders:
             return True
         return self._moderators.has(who, self._channels.place(channel_id).guild_id)
 
-    def _note(self, action: str, who: Person, channel_id: int) -> None:
-        """Record the order, by the first bot that obeyed."""
-        note = ActionNote(
-            id=secrets.token_hex(16), at=self._clock(), by=str(who.user_id), action=action, channel_id=channel_id
-        )
-        self._record.note(note)
+    def _note_first(self, action: str, who: Person, channel_id: int, is_first: bool) -> bool:
+        """Record the order, by the first bot that obeyed. Returns `is_first`."""
+        if is_first:
+            note_id, at, by = secrets.token_hex(16), self._clock(), str(who.user_id)
+            self._record.note(ActionNote(id=note_id, at=at, by=by, action=action, channel_id=channel_id))
+        return is_first
 
     async def _cancel_replies(self, channel_id: int, user_id: int, before: float = math.inf) -> None:
         """End the turns that answer what the person said there before that time (unix seconds)."""
         await self._queue.stop([channel_id], lambda event: answers(event, user_id, self._transcripts, before))
 
-    async def _resume(self, channel_id: int, *, at: float, late: bool) -> bool:
+    async def _resume(self, who: Person, channel_id: int, *, at: float, late: bool) -> bool:
         """Resume a channel and its threads; False if nothing was stopped."""
-        return await self._silence.resume_channel(
-            channel_id, lambda thread: self._channels.place(thread).parent_id, at=at, late=late
-        )
+
+        def parent_of(thread_id: int) -> int | None:
+            return self._channels.place(thread_id).parent_id
+
+        resumed = await self._silence.resume_channel(channel_id, parent_of, at=at, late=late)
+        return self._note_first("resume", who, channel_id, resumed)
 
     async def _on_silence(self, change: SilenceChange) -> None:
         """End the turns in stopped channels, and the turns that answer a person who wants no reply there."""

@@ -82,11 +82,8 @@ class CallDetector:
             return None
         if (view := self._channels.view_of(heard.channel_id)) is None:
             return None
-        here = (
-            name
-            for name in services.agents.names
-            if name == self._agent or services.chats.directory.id_of(name) is not None
-        )
+        id_of, names = services.chats.directory.id_of, services.agents.names
+        here = (name for name in names if name == self._agent or id_of(name) is not None)
         answering = (name for name in here if services.agents.options.options(name, view).answer_all)
         return Call.ALL if next(answering, None) == self._agent else None
 
@@ -97,10 +94,10 @@ def detect_call(heard: IncomingMessage, *, me: int, bots_role: int | None) -> Ca
         return None
     if heard.is_private:
         return Call.MENTION
-    if me in heard.mentioned_users:
-        return Call.REPLY if heard.replied_to == me else Call.MENTION
     if heard.replied_to == me:
         return Call.REPLY
+    if me in heard.mentioned_users:
+        return Call.MENTION
     if bots_role is not None and bots_role in heard.mentioned_roles:
         return Call.ROLE
     return None
@@ -217,8 +214,7 @@ class BotMentions:
             return
         if services.silence.check(self._channels.place(channel_id)) is not None:
             return
-        outlet = self._channels.outlet_of(channel_id)
-        if outlet is None:
+        if (outlet := self._channels.outlet_of(channel_id)) is None:
             return
         room = await room_of_thread(services, channel_id, self._channels.place(channel_id).parent_id)
         if room is not None and room.status == "active" and room.member(key) is not None:
@@ -259,8 +255,7 @@ class BotMentions:
         author = entry.speaker.agent or ""
         if entry.id in instructed:
             return not instructed[entry.id]
-        instruction = await self._open_instruction(author, channel_id)
-        if instruction is not None:
+        if (instruction := await self._open_instruction(author, channel_id)) is not None:
             return not instruction.cools_down
         # The turn may have ended between the two reads, and its end sets the mark.
         return not (await self._services.state.posts.instructed.read(channel_id)).get(entry.id, True)
@@ -309,9 +304,8 @@ def has_called_before(message: Entry, before: Sequence[Entry], user_id: int) -> 
 
 def last_person(message: Entry, entries: Sequence[Entry]) -> Entry | None:
     """Return the person's message that set off the chain of a message."""
-    return next(
-        (entry for entry in reversed(entries) if entry.id < message.id and entry.speaker.kind == "person"), None
-    )
+    earlier = (entry for entry in reversed(entries) if entry.id < message.id)
+    return next((entry for entry in earlier if entry.speaker.kind == "person"), None)
 
 
 # -- message commands -------------------------------------------------------------------------------------------------

@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 
 Kind = Literal["mention", "opening", "joining", "round", "idle"]
 Verdict = Literal["ok", "closing", "budget", "agent_budget", "person_budget", "idle_budget", "too_often"]
-
-Refusal = Literal["budget", "agent_budget"]
 Fields = Mapping[str, float | int]
 
 MICRO = 1_000_000  # of a US dollar
@@ -65,7 +63,6 @@ REFUSED: Mapping[str, Verdict] = {
     "person": "person_budget",
     "idle": "idle_budget",
 }
-
 
 _KEY = re.compile(keys.cost(r"([^:]{1,100})", r"(\d{4}-\d\d-\d\d)"))
 
@@ -322,13 +319,10 @@ class Budgets:
         if not scopes:
             return []
         fields = [*scopes, *(f"{RAISED}{scope}" for scope in scopes)]
-        found = [int(text or 0) for text in await self._link.call(lambda redis: redis.hmget(keys.budget(date), fields))]
-        sums = zip(scopes, found[: len(scopes)], found[len(scopes) :], strict=True)
-        return [
-            kind_of(scope)
-            for scope, spent, added in sums
-            if spent >= ((self.caps.of(scope) or 0) + added) * (1 - CLOSING_SHARE)
-        ]
+        texts = await self._link.call(lambda redis: redis.hmget(keys.budget(date), fields))
+        found = {field: int(text or 0) for field, text in zip(fields, texts, strict=True)}
+        limits = {scope: (self.caps.of(scope) or 0) + found[f"{RAISED}{scope}"] for scope in scopes}
+        return [kind_of(scope) for scope in scopes if found[scope] >= limits[scope] * (1 - CLOSING_SHARE)]
 
     async def raise_cap(self, scope: str, dollars: float, date: str, raise_id: str) -> float:
         """Add `dollars` to the scope's cap on that day, for all processes. Returns the new cap in US dollars. A known
@@ -357,10 +351,8 @@ class Budgets:
             if end != "booked":  # a booked reservation is in `spent`
                 reserved.update(dict.fromkeys(scopes.split(), int(amount)))
         sums = {field: int(amount) for field, amount in spent.items() if kind_of(field) in SCOPES}
-        raised = {
-            field.removeprefix(RAISED): int(amount) for field, amount in spent.items() if field.startswith(RAISED)
-        }
-        found: dict[str, BudgetUse] = {}
+        raises = ((field.removeprefix(RAISED), amount) for field, amount in spent.items() if field.startswith(RAISED))
+        raised, found = {scope: int(amount) for scope, amount in raises}, dict[str, BudgetUse]()
         for scope in dict.fromkeys([*wanted, *sums, *reserved, *raised]):
             cap, more, used = self.caps.of(scope), raised.get(scope, 0), sums.get(scope, 0) / MICRO
             dollars = None if cap is None else (cap + more) / MICRO
@@ -455,15 +447,14 @@ class ReplayCosts:
     def __init__(self, link: RedisConnection, clock: Callable[[], float], budgets: Budgets) -> None:
         self._link, self._clock, self._budgets = link, clock, budgets
 
-    async def reserve(self, agent: str, replay_id: str, date: str, dollars: float, seconds: float) -> Refusal | None:
+    async def reserve(self, agent: str, replay_id: str, date: str, dollars: float, seconds: float) -> Verdict | None:
         """Reserve `dollars` for `seconds`. Returns the budget that is too small, or None. Raises
         StateUnavailable."""
         name, now = reservation_name(agent, replay_id), self._clock()
         reservation = Reservation(date, now + seconds, millionths(dollars), ("all", f"agent:{agent}"))
         # The owner asks for it, as for a mention, so the last of the daily budget may be spent.
         verdict, *_ = await self._link.script(MORE, *self._budgets.reserve_args(name, reservation, now=now))
-        refused = REFUSED.get(verdict)
-        return None if refused is None else "agent_budget" if refused == "agent_budget" else "budget"
+        return REFUSED.get(verdict)
 
     async def settle(self, agent: str, replay_id: str, date: str, usage: Usage, model: str) -> None:
         """Book what a replay that has reserved on this day has used, and record it. If Redis is unavailable, the

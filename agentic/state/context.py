@@ -264,9 +264,8 @@ class Summaries(Store):
     @or_default(None, "a summary is not made")
     async def forgotten(self) -> Mapping[int, float] | None:
         """Return user id → when they asked to be forgotten (unix seconds); None if Redis is unavailable."""
-        found: Any = await self._link.call(
-            lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, 0, -1, withscores=True)
-        )
+        key = keys.COORDINATOR_FORGOTTEN
+        found: Any = await self._link.call(lambda redis: redis.zrange(key, 0, -1, withscores=True))
         return {int(user_id): at / 1000 for user_id, at in found if str(user_id).isdecimal()}
 
     async def drop(self, thread_id: int) -> None:

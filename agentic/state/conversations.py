@@ -82,16 +82,11 @@ class ConversationStore(Store):
         return (await self.read_all([channel_id], at_rest=at_rest)).get(channel_id)
 
     async def read_all(self, channel_ids: Sequence[int], *, at_rest: bool = False) -> dict[int, ConversationState]:
-        texts = await self._link.batch(
-            lambda pipe: [pipe.hget(keys.conversation_state(channel_id), "state") for channel_id in channel_ids]
-        )
+        names = map(keys.conversation_state, channel_ids)
+        texts = await self._link.batch(lambda pipe: [pipe.hget(name, "state") for name in names])
         found = zip(channel_ids, texts, strict=True)
-        states = {channel_id: read_state(str(text)) for channel_id, text in found if text is not None}
-        return {
-            channel_id: state
-            for channel_id, state in states.items()
-            if state is not None and (at_rest or not state.is_at_rest)
-        }
+        states = ((channel_id, read_state(str(text))) for channel_id, text in found if text is not None)
+        return {number: state for number, state in states if state is not None and (at_rest or not state.is_at_rest)}
 
     async def kept(self) -> list[ConversationState]:
         """Return all that did not end. Unreadable ones are logged, and expire."""

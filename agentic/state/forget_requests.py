@@ -67,9 +67,8 @@ class ForgetRequests:
         """Add a person's request, with their private chats; it replaces an earlier one. Returns its time in unix
         milliseconds, which is later than `after`: a new Redis's clock may be behind."""
         names = [keys.COORDINATOR_FORGOTTEN, keys.forgotten_chats(user_id)]
-        return int(
-            await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MAX_REQUESTS, after, *chats])
-        )
+        arguments = [user_id, KEEP_DAYS * 86_400_000, MAX_REQUESTS, after, *chats]
+        return int(await self._link.script(ORDER, names, arguments))
 
     async def chats_of(self, user_id: int) -> set[int]:
         """Return the private chats that the person's requests named."""
@@ -84,13 +83,10 @@ class ForgetRequests:
     async def after(self, last: int) -> list[tuple[int, int]]:
         """Return the requests after `last`, oldest first, as (unix milliseconds, user id). If the newest is older, this
         is a new Redis, whose requests nobody has applied: returns all of them."""
-        newest: Any = await self._link.call(
-            lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, -1, -1, withscores=True)
-        )
+        key = keys.COORDINATOR_FORGOTTEN
+        newest: Any = await self._link.call(lambda redis: redis.zrange(key, -1, -1, withscores=True))
         start = f"({last}" if newest and newest[0][1] >= last else "-inf"
-        found: Any = await self._link.call(
-            lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, start, "+inf", byscore=True, withscores=True)
-        )
+        found: Any = await self._link.call(lambda redis: redis.zrangebyscore(key, start, "+inf", withscores=True))
         orders = [(int(at), int(member)) for member, at in found if member.isascii() and member.isdecimal()]
         return [(at, user_id) for at, user_id in orders if 0 < user_id <= MAX_ID]
 

@@ -30,14 +30,8 @@ MAX_MATERIAL = 8_000  # characters of a Candidate's material
 KEEP_SECONDS = 30 * 86400
 REMEMBERED = 1000  # messages of this process
 PERSON, ASKING = "person", "asking"
-NOT_STORED = {
-    "material",
-    "topics",
-    "origins",
-    "avoid",
-    "guild_id",
-    "at",
-}  # fields of a RunningTask that its note doesn't need
+# fields of a RunningTask that its note doesn't need
+NOT_STORED = {"material", "topics", "origins", "avoid", "guild_id", "at"}
 
 # KEYS: the hash, the coordinator's epoch. ARGV: the writer's epoch, seconds to keep, then pairs of field and text.
 WRITE = f"""{FENCE}

@@ -161,10 +161,7 @@ class UploadedAvatars(Store):
         return None if text is None else UploadedAvatar.parse(str(text))
 
     async def keep(self, agent: str, avatar: UploadedAvatar) -> None:
-        text = avatar.model_dump_json()
-        await self._link.batch(
-            lambda pipe: (pipe.hset(keys.AVATARS, agent, text), pipe.expire(keys.AVATARS, AVATAR_SECONDS))
-        )
+        await self._put(keys.AVATARS, AVATAR_SECONDS, {agent: avatar.model_dump_json()})
 
 
 class WebhookPosts(Store):

@@ -301,14 +301,14 @@ class Room(StoredValue):
         the first, if nobody has it."""
         kind, members = FORMATS[self.format], list(self.members)
         for at, member in enumerate(members):
+            side, taken = member.side, [each.side for each in members]
             if member.name == self.moderator:
-                members[at] = member.model_copy(update={"side": ""})
-            elif kind.has_guest and not any(each.side == GUEST for each in members):
-                members[at] = member.model_copy(update={"side": GUEST})
-            elif kind.has_sides and member.side not in SIDES:
-                taken = [each.side for each in members]
+                side = ""
+            elif kind.has_guest and GUEST not in taken:
+                side = GUEST
+            elif kind.has_sides and side not in SIDES:
                 side = min(SIDES[:2], key=taken.count)
-                members[at] = member.model_copy(update={"side": side})
+            members[at] = member.model_copy(update={"side": side})
         return self.model_copy(update={"members": tuple(members)})
 
     def with_line(self, kind: str, *shown: str, why: str = "") -> Room:
@@ -485,13 +485,8 @@ class RoomMarks(Store):
             return Marks()
 
     async def set(self, thread_id: int, **marks: str | float | bool) -> None:
-        values: dict[Any, Any] = {
-            name: int(value) if isinstance(value, bool) else value for name, value in marks.items()
-        }
-        key = keys.room_marks(thread_id)
-        await self._link.batch(
-            lambda pipe: (pipe.hset(key, mapping=values), pipe.expire(key, MARK_SECONDS)), transaction=True
-        )
+        values = {name: int(value) if isinstance(value, bool) else value for name, value in marks.items()}
+        await self._put(keys.room_marks(thread_id), MARK_SECONDS, values)
 
 
 class RoomShares(Store):
@@ -501,13 +496,7 @@ class RoomShares(Store):
     async def share(self, thread_id: int) -> str:
         """Return the token of the room's link, made if there is none."""
         token = await self.token_of(thread_id) or secrets.token_urlsafe(SHARE_BYTES)
-        await self._link.batch(
-            lambda pipe: (
-                pipe.hset(keys.ROOM_SHARES, token, str(thread_id)),
-                pipe.expire(keys.ROOM_SHARES, ROOM_SECONDS),
-            ),
-            transaction=True,
-        )
+        await self._put(keys.ROOM_SHARES, ROOM_SECONDS, {token: thread_id})
         return token
 
     async def revoke(self, thread_id: int) -> bool:
@@ -546,10 +535,7 @@ class RoomOpening(StoredValue):
 
 class RoomOpenings(Store):
     async def keep(self, opening: RoomOpening) -> None:
-        key, field, text = keys.ROOM_OPENINGS, str(opening.request), opening.model_dump_json()
-        await self._link.batch(
-            lambda pipe: (pipe.hset(key, field, text), pipe.expire(key, OPENING_SECONDS)), transaction=True
-        )
+        await self._put(keys.ROOM_OPENINGS, OPENING_SECONDS, {str(opening.request): opening.model_dump_json()})
 
     @when_back("the ends of openings of rooms")
     async def drop(self, request: int) -> None:

@@ -6,12 +6,12 @@ raise StateUnavailable, unless they have a default.
 
 from __future__ import annotations
 
-import json
 import logging
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from agentic.state.leases import FENCE, RELEASE
 from agentic.wire import keys
@@ -77,7 +77,7 @@ class Slot:
     """A planned conversation, at `at` (unix seconds). `done`: claimed or skipped. `added`: by an owner. `part`: that of
     the active hours in which chance chose its time. `planned`: its first time, if an owner moved it."""
 
-    at: float
+    at: FiniteFloat
     done: bool = False
     added: bool = False
     part: tuple[float, float] | None = None
@@ -172,33 +172,19 @@ def hold_of(holder: str, epoch: int) -> str:
     return f"{holder} {epoch}" if epoch else holder
 
 
+@cache
+def _plans() -> TypeAdapter[list[Slot]]:
+    """Return the (de)serializer of plans, which is built on first use, for a quicker start."""
+    return TypeAdapter(list[Slot])
+
+
 def _write_slots(slots: Sequence[Slot]) -> str:
-    optional = ("added", "part", "planned")
-    return json.dumps(
-        [
-            {"at": slot.at, "done": slot.done, **{name: value for name in optional if (value := getattr(slot, name))}}
-            for slot in slots
-        ]
-    )
-
-
-def _read_slot(stored: Mapping[str, Any]) -> Slot:
-    part, planned = stored.get("part"), stored.get("planned")
-    return Slot(
-        float(stored["at"]),
-        bool(stored.get("done")),
-        bool(stored.get("added")),
-        part=(float(part[0]), float(part[1])) if part else None,
-        planned=None if planned is None else float(planned),
-    )
+    return _plans().dump_json(list(slots), exclude_defaults=True).decode()
 
 
 def _read_slots(raw: str) -> list[Slot] | None:
     try:
-        slots = [_read_slot(slot) for slot in json.loads(raw)]
-        if not all(math.isfinite(slot.at) for slot in slots):
-            raise ValueError("no time")
-        return slots
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        log.warning("the stored schedule can't be read (%s); making a new one", type(error).__name__)
+        return _plans().validate_json(raw)
+    except ValidationError as error:
+        log.warning("the stored schedule can't be read (%d errors); making a new one", error.error_count())
         return None

@@ -176,11 +176,8 @@ class Scope:
 
     def covers(self, channel: ChannelRef) -> bool:
         """Whether this silences all agents in the channel."""
-        if self.guild not in (None, channel.guild_id):
-            return False
-        return self.kind == "all" or (
-            self.kind == "channel" and self.subject in (channel.channel_id, channel.parent_id)
-        )
+        is_there = self.kind == "channel" and self.subject in (channel.channel_id, channel.parent_id)
+        return self.guild in (None, channel.guild_id) and (self.kind == "all" or is_there)
 
 
 EVERYTHING = Scope("all")

@@ -140,25 +140,17 @@ class Talk:
 
     def add_answer(self, agent: str, message_ids: Collection[int]) -> Talk:
         """Note that the agent's turn in a room has answered these messages."""
-        return replace(
-            self,
-            heard=tuple(
-                replace(each, answered_by=(*each.answered_by, agent))
-                if each.message_id in message_ids and agent not in each.answered_by
-                else each
-                for each in self.heard
-            ),
-        )
+        heard = list(self.heard)
+        for at, each in enumerate(heard):
+            if each.message_id in message_ids and agent not in each.answered_by:
+                heard[at] = replace(each, answered_by=(*each.answered_by, agent))
+        return replace(self, heard=tuple(heard))
 
     def add_post(self, agent: str, result: Result, limit: int) -> Talk:
         """Add the agent's post, and keep the newest `limit` posts (0: all)."""
         post = AgentPost(agent, entry_text(result), result.message_id, answers=result.answers_message_id)
-        return replace(
-            self,
-            history=(*self.history, post)[-limit:],
-            last_speaker=agent,
-            topic=self.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,
-        )
+        topic = self.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None
+        return replace(self, history=(*self.history, post)[-limit:], last_speaker=agent, topic=topic)
 
     def add_reaction(self, reaction: AgentReaction, message_id: int | None) -> Talk:
         """Add a reaction to its post; without an id, which older agents don't send, to another agent's newest post.

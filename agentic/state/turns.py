@@ -373,10 +373,8 @@ class Turns(Store):
         await wait_at_most(self._link.present, seconds)
         await self._link.write_queued()
         if lost := self.unwritten:
-            log.error(
-                "Redis is unavailable: the ends of %d turns are lost with this process, and their costs not recorded",
-                lost,
-            )
+            text = "Redis is unavailable: the ends of %d turns are lost with this process, and their costs not recorded"
+            log.error(text, lost)
 
     def anonymize(self, user_id: int) -> None:
         """Write no records of kept turns that this person asked for."""
@@ -393,10 +391,8 @@ class Turns(Store):
         self._link.queue("the ends of turns", partial(self._write_kept, name), MAX_KEPT)
         if len(self._unwritten) > MAX_KEPT:
             _, lost = self._unwritten.popitem(last=False)
-            turn = f"turn {lost.turn_id} ({lost.costs.get('total_cost', 0.0):.4f} USD)"
-            log.error(
-                "%s: Redis has been unavailable for too long; the cost of %s will not be recorded", lost.agent, turn
-            )
+            text = "%s: Redis has been unavailable for too long; the cost of turn %s (%.4f USD) will not be recorded"
+            log.error(text, lost.agent, lost.turn_id, lost.costs.get("total_cost", 0.0))
 
     async def _write_kept(self, name: tuple[str, str]) -> None:
         ending = self._unwritten.get(name)

@@ -26,7 +26,7 @@ import os
 import ssl
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
@@ -292,6 +292,13 @@ class Store:
     async def _text(self, key: str) -> str | None:
         text = await self._link.call(lambda redis: redis.get(key))
         return None if text is None else str(text)
+
+    async def _put(self, key: str, seconds: int, fields: Mapping[str, str | int | float]) -> None:
+        """Set fields of a hash, and keep the hash for `seconds`."""
+        values: dict[Any, Any] = dict(fields)
+        await self._link.batch(
+            lambda pipe: (pipe.hset(key, mapping=values), pipe.expire(key, seconds)), transaction=True
+        )
 
     async def _texts(self, key_of: Callable[[str], str], names: Iterable[str]) -> dict[str, str]:
         """Return name → text under its key, for the names that have one."""

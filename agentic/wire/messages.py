@@ -385,8 +385,7 @@ def _decode(raw: bytes | str, model: type[WireMessage]) -> dict[str, Any] | None
     if not isinstance(data, dict):
         log.warning("%s dropped: expected a JSON object, not a %s", _kind(model), type(data).__name__)
         return None
-    version = data.get("protocol_version")
-    if version is None:
+    if (version := data.get("protocol_version")) is None:
         version = PROTOCOL_VERSION
     if isinstance(version, bool) or version not in (PROTOCOL_VERSION, str(PROTOCOL_VERSION)):
         unknown = "%s dropped: protocol version %.20r, this program speaks %d"
