@@ -184,10 +184,10 @@ class _Local:
             if self.topic is not None and not runtime.stop.is_set():
                 return 1  # the terminal has said why
             print("Stopped during the conversation; no summary.", file=sys.stderr)
-            return 1 if runtime.failed else 0
+            return runtime.exit_code
         self.console.print()
         self.console.print(summary(report, runtime.services.agents.roster.names))
-        return 0 if report.messages and not runtime.failed else 1
+        return runtime.exit_code if report.messages else 1
 
     async def _one_conversation(self) -> ConversationState | None:
         """Wait for the owner's tool servers first; otherwise the conversation would be over before they are up."""
@@ -240,7 +240,7 @@ class _Local:
             ending = await _first_of(terminal.run(), runtime.stop.wait())
             if ending == "eof" and not sys.stdin.isatty():  # the input was piped: show the answers to it
                 await _first_of(asyncio.gather(asyncio.wait([opening]), terminal.tasks_done()), runtime.stop.wait())
-        return 1 if runtime.failed else 0
+        return runtime.exit_code
 
     async def _begin(self, found: Found) -> None:
         """Show warnings and the model servers on this machine."""

@@ -1,7 +1,7 @@
 """The command lines of run_all.py, run_bot.py, and agent_coordinator, and the messages of a failed start.
 
-Exit codes: 0 stopped on request, 1 no bot could log in or an essential part failed, 2 settings are wrong or missing (a
-restart wouldn't help).
+Exit codes: 0 stopped on request, 1 an essential part failed, 2 settings are wrong or missing, or Discord rejects every
+bot (a restart wouldn't help).
 """
 
 from __future__ import annotations

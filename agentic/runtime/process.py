@@ -57,7 +57,8 @@ PING_SECONDS = 2.0
 
 
 class Runtime:
-    """A running process. `stop` ends it; `failed` is true once an essential task has ended on its own."""
+    """A running process. `stop` ends it. `exit_code` is 1 once an essential task has ended on its own, or 2 if Discord
+    rejects every bot (agentic.runtime.cli)."""
 
     def __init__(
         self, setup: ProcessConfig, services: Services, chats: Sequence[HostedService], link: RedisConnection
@@ -71,7 +72,7 @@ class Runtime:
         self.connections = Connections()  # from clients, on all ports
         self.stopping = Shutdown()
         self.stop = self.stopping.stop
-        self.failed = False
+        self.exit_code = 0
         self.read_record: ReadState = lambda: OFF
         self.console: str | None = None  # its address while it is served
         self._bots_started = False
@@ -94,7 +95,7 @@ class Runtime:
     def essential_ended(self, task: asyncio.Task[None]) -> None:
         self._report(task)
         if not task.cancelled() and not self.stop.is_set():
-            self.failed = True
+            self.exit_code = 1
             self.stop.set()
 
     def _report(self, task: asyncio.Task[None]) -> None:
@@ -194,13 +195,14 @@ class Runtime:
                     "no bot is online in Discord (see above for the reasons); agents on other services keep running"
                 )
             return
+        self.exit_code = 1
         if not self.bots:
             log.error("no bot to start: all of them already run on this Redis; stop the other process first")
         elif any(bot.was_online for bot in self.bots.values()):
             log.error("no bot is running anymore (see above for the reasons); stopping")
         else:
             log.error("no bot could log in (see above for the reasons); stopping")
-        self.failed = True
+            self.exit_code = 2 if all(bot.failure for bot in self.bots.values()) else 1
         self.stop.set()
 
     async def wait_online(self) -> set[str]:

@@ -153,7 +153,7 @@ async def serve(setup: ProcessConfig) -> int:
             await runtime.stop.wait()
             log.info("stopping")
             await runtime.drain()
-        return 1 if runtime.failed else 0
+        return runtime.exit_code
 
 
 async def finish_startup(runtime: Runtime) -> None:

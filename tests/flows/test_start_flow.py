@@ -355,12 +355,13 @@ async def test_a_bot_without_the_message_content_intent_is_named(tmp_path, caplo
             assert "Message Content Intent" in caplog.text
 
 
-async def test_when_no_bot_can_log_in_the_program_ends_with_1(tmp_path, caplog):
+async def test_if_discord_rejects_every_bot_the_program_ends_with_2_so_that_systemd_leaves_it(tmp_path, caplog):
     async with flow(tmp_path) as f:
         agents = {name: _with_token(agent, "wr0ng") for name, agent in f.settings.agents.items()}
         code = await asyncio.wait_for(serve(f.setup(settings=f.settings.with_(agents=agents))), 30)
-        assert code == 1
+        assert code == 2
         assert "no bot could log in" in caplog.text
+        assert "RestartPreventExitStatus=2\n" in (ROOT / "deploy" / "agentic-discord.service").read_text()
 
 
 @pytest.mark.promise(100)
