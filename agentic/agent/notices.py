@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -15,8 +16,8 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.questions import is_question
 from agentic.text import names_in
 from agentic.wire import keys
-from agentic.wire.bus import Bus
-from agentic.wire.messages import CancelNotice, PersonNotice, read
+from agentic.wire.bus import NOBODY, Bus
+from agentic.wire.messages import CancelNotice, Command, PersonNotice, RoomOrder, read
 
 MAX_REMEMBERED = 1_000  # messages
 MAX_UNDER_WAY = 100
@@ -40,6 +41,7 @@ class PersonNotices:
         self._bus, self._directory, self._names = bus, directory, names
         self._known = LRUCache[int, frozenset[str]](MAX_REMEMBERED)  # message → "calls", "asks" if published so
         self._withdrawn = LRUCache[int, None](MAX_REMEMBERED)  # messages whose deletion was reported
+        self._withdrawing = asyncio.Lock()
         self._reacted = LRUCache[int, set[int]](MAX_REMEMBERED)  # message → people other than its author
         self._tasks = BackgroundTasks()
 
@@ -53,11 +55,14 @@ class PersonNotices:
         """Whether a message was published by this process lately."""
         return message_id in self._known
 
-    def withdraw(self, message_ids: Collection[int]) -> Collection[int]:
-        """Return which of the deleted messages aren't reported yet, and note them: every bot gets each deletion."""
-        new = [each for each in message_ids if each not in self._withdrawn]
-        self._withdrawn.update(dict.fromkeys(new))
-        return new
+    async def withdraw(self, channel_id: int, message_ids: Collection[int]) -> None:
+        """Tell the coordinator which messages were deleted in a room. Every bot gets each deletion: if one bot's order
+        fails, the next bot tries. Raises StateUnavailable."""
+        async with self._withdrawing:
+            new = sorted(each for each in message_ids if each not in self._withdrawn)
+            order = Command(command="room-withdraw", channel_id=channel_id, room=RoomOrder(deleted=tuple(new)))
+            if new and await self._bus.orders.give(order) != NOBODY:
+                self._withdrawn.update(dict.fromkeys(new))
 
     def note(
         self, said: Entry, channel_id: int, *, calls: bool, to_notice: bool = False, is_wanted: bool = False

@@ -183,9 +183,7 @@ async def withdraw_messages(
     """Tell the coordinator of messages that were deleted in a room, so that nobody has to answer them."""
     if await room_of_thread(services, channel_id, channels.place(channel_id).parent_id) is None:
         return
-    if deleted := services.agents.person_notices.withdraw(message_ids):
-        order = RoomOrder(deleted=tuple(sorted(deleted)))
-        await services.bus.orders.give(Command(command="room-withdraw", channel_id=channel_id, room=order))
+    await services.agents.person_notices.withdraw(channel_id, message_ids)
 
 
 # -- other agents -----------------------------------------------------------------------------------------------------

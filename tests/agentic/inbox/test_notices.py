@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from agentic.agent.notices import MAX_CHARACTERS, PersonNotices
 from agentic.chat.directory import Directory
 from agentic.context.entries import Addressees
 from agentic.wire import keys
-from agentic.wire.bus import Bus
+from agentic.wire.bus import NOBODY, Bus
 from agentic.wire.connection import StateUnavailable
-from agentic.wire.messages import PersonNotice
+from agentic.wire.messages import Command, PersonNotice
 from tests.support.doubles import ALICE
 from tests.support.redis_server import until
 from tests.support.said import said
@@ -35,6 +36,20 @@ class Published(Bus):
             raise StateUnavailable("gone")
         self.notices.append(message)
         return 1
+
+
+class Orders:
+    """A coordinator with these outcomes, in order, and what it was told. A StateUnavailable is raised."""
+
+    def __init__(self, *outcomes: str | StateUnavailable) -> None:
+        self.outcomes, self.given = list(outcomes), list[Command]()
+
+    async def give(self, command: Command) -> str:
+        self.given.append(command)
+        await asyncio.sleep(0)
+        if isinstance(outcome := self.outcomes.pop(0), StateUnavailable):
+            raise outcome
+        return outcome
 
 
 @pytest.fixture
@@ -121,3 +136,14 @@ async def test_two_people_who_react_make_a_remark_wanted_and_its_author_does_not
         notices.note(remark, CHANNEL, calls=False, is_wanted=True)
     await until(lambda: bus.asked == 2)
     assert [each.asks for each in bus.notices] == [False, True]
+
+
+async def test_a_deletion_is_told_once_and_again_while_nobody_has_taken_it(
+    bus: Published, notices: PersonNotices
+) -> None:
+    orders: Any = Orders(StateUnavailable("gone"), NOBODY, "withdrawn", "withdrawn")
+    bus.orders = orders
+    told = await asyncio.gather(*(notices.withdraw(CHANNEL, {8, 7}) for _ in range(4)), return_exceptions=True)
+    await notices.withdraw(CHANNEL, {7, 9})
+    assert [isinstance(each, StateUnavailable) for each in told] == [True, False, False, False]
+    assert [each.room.deleted for each in orders.given] == [(7, 8), (7, 8), (7, 8), (9,)]
