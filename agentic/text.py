@@ -1,4 +1,4 @@
-"""Format counts, money, durations, and lists for people; find agents' names in texts; compare texts.
+"""Format counts, money, durations, lists, and failures for people; find agents' names in texts; compare texts.
 
 Names. An exact match of a name is tried first, then spellings that people use: another case, no accents, spaces,
 hyphens, emoji, or quotation marks, "ue" for "ü", and last without the article. The closest spelling wins: if there are
@@ -12,6 +12,7 @@ a long answer doesn't repeat a short text, but a part of a longer text repeats i
 from __future__ import annotations
 
 import math
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -83,6 +84,13 @@ def listed(names: Sequence[str], nothing: str = "nobody") -> str:
     if len(names) < 3:
         return " and ".join(names) or nothing
     return f"{', '.join(names[:-1])}, and {names[-1]}"
+
+
+def explain_failure(error: BaseException) -> str:
+    """Return in a few words why something can't be reached. asyncio's words repeat the address, the system's don't."""
+    if isinstance(error, OSError) and error.errno and error.strerror:
+        return (os.strerror(error.errno) if error.errno > 0 else error.strerror).lower()
+    return (str(error).strip(" .") or "no answer in time")[:200]
 
 
 def first_sentences(text: str, limit: int) -> str:

@@ -14,7 +14,6 @@ https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from agentic.check.odd_settings import OptionsIn, options_in
 from agentic.check.report import ReportSection
 from agentic.context.options import Options
 from agentic.findings import Findings
+from agentic.text import explain_failure
 
 Json = Mapping[str, Any]
 Permissions = Mapping[str, discord.Permissions]
@@ -375,17 +375,9 @@ async def logged_in(token: str, seconds: float) -> AsyncIterator[tuple[HTTPClien
     except discord.HTTPException as error:
         raise NoAnswerError(f"answered with an error (HTTP {error.status})") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise NoAnswerError(f"can't be reached from this machine{cause(error)}") from None
+        raise NoAnswerError(f"can't be reached from this machine ({explain_failure(error)})") from None
     except (LookupError, TypeError, ValueError):
         raise NoAnswerError("gave an unreadable answer; perhaps a proxy answered in its place") from None
-
-
-def cause(error: Exception) -> str:
-    """Return the system's words for a failed connection in parentheses, or "" if there are none."""
-    if not isinstance(error, OSError) or not error.strerror:
-        return ""
-    number = error.errno or 0
-    return f" ({os.strerror(number) if number > 0 else error.strerror})"  # asyncio's text repeats the address
 
 
 async def read_application(http: HTTPClient) -> Application:

@@ -19,7 +19,7 @@ from agentic.agent.roster import agents_outside_rooms
 from agentic.check import costs, machine, report
 from agentic.check import discord as bots
 from agentic.check.agents import check_key, check_personas, check_pulled
-from agentic.check.discord import BotView, cause
+from agentic.check.discord import BotView
 from agentic.check.odd_settings import setting_warnings_here
 from agentic.check.report import ReportSection
 from agentic.findings import Findings, Level
@@ -27,7 +27,7 @@ from agentic.process.logs import version_line
 from agentic.services.context import load_services
 from agentic.settings.services import account_setting_of, services_in_use
 from agentic.settings.settings import DISCORD
-from agentic.text import listed
+from agentic.text import explain_failure, listed
 
 T = TypeVar("T")
 
@@ -140,7 +140,9 @@ async def _guarded(check: Awaitable[T], found: Findings, subject: str, seconds: 
     except discord.HTTPException as error:
         found.wrong(subject, f"answered with HTTP error {error.status}", "run this check again in a few minutes")
     except (aiohttp.ClientError, OSError) as error:
-        found.wrong(subject, f"can't be reached{cause(error)}", "check your network, then run this check again")
+        found.wrong(
+            subject, f"can't be reached ({explain_failure(error)})", "check your network, then run this check again"
+        )
     except Exception as error:
         log.debug("%s: the check failed", subject, exc_info=error)
         reason = str(error) or f"no reason given ({type(error).__name__})"

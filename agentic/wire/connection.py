@@ -22,7 +22,6 @@ import asyncio
 import hashlib
 import logging
 import math
-import os
 import ssl
 import time
 from collections import deque
@@ -44,6 +43,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
 from agentic.process.tasks import cancel_and_wait
+from agentic.text import explain_failure
 from agentic.wire.pipe import CommandClient
 
 D = TypeVar("D")
@@ -325,9 +325,7 @@ def cause(error: BaseException) -> str:
         case ssl.SSLError():
             not_tls = reason.reason == "WRONG_VERSION_NUMBER"
             return "it doesn't use TLS, which rediss:// asks for" if not_tls else f"TLS failed ({reason.reason})"
-        case OSError(errno=int() as number, strerror=str() as words):
-            return (os.strerror(number) if number > 0 else words).lower()
-    return (str(reason).strip(" .") or "no answer in time")[:200]
+    return explain_failure(reason)
 
 
 def _is_refusal(error: ResponseError) -> bool:

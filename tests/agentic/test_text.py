@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+
 import pytest
 
 from agentic.text import (
     calls_in,
     counted,
     dollars,
+    explain_failure,
     lasting,
     listed,
     named,
@@ -170,3 +174,10 @@ def test_shingles_are_runs_of_three_words() -> None:
 )
 def test_quotation_marks_around_a_whole_topic_are_removed(written: str, topic: str) -> None:
     assert unquoted(written) == topic
+
+
+def test_a_failed_connection_is_explained_without_the_address() -> None:
+    refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)")  # asyncio's words
+    assert explain_failure(refused) == "connection refused"
+    assert explain_failure(socket.gaierror(-2, "Name or service not known")) == "name or service not known"
+    assert [explain_failure(TimeoutError()), explain_failure(OSError("closed."))] == ["no answer in time", "closed"]

@@ -16,7 +16,6 @@ import pytest
 from rich.console import Console
 
 from agent_config import AGENTS
-from agentic.check.discord import cause
 from agentic.check.run import _guarded
 from agentic.findings import Findings
 from agentic.local.discord import channels as worlds
@@ -574,10 +573,3 @@ def _terminal(width: int = 120) -> Console:
 
 def _deny(channel: Channel, user_id: int, bits: int) -> None:
     channel.overwrites[user_id] = Overwrite(user_id, 1, deny=bits)
-
-
-def test_the_cause_of_a_failed_connection_is_told_in_the_systems_words() -> None:
-    refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)")  # asyncio's words
-    assert cause(refused) == " (Connection refused)"
-    assert cause(socket.gaierror(-2, "Name or service not known")) == " (Name or service not known)"
-    assert cause(RuntimeError("closed")) == ""
