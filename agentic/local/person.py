@@ -26,6 +26,7 @@ from agentic.local.terminal.commands import (
     Json,
     MessageNumbers,
     TypedCommand,
+    Unclear,
     Values,
     Vocabulary,
     command_parts,
@@ -94,7 +95,11 @@ class BrowserPerson:
                 if is_by_bot(each.content, each.type, bot=bot, in_thread=channel.is_thread):
                     numbers.add(each.id, channel_id, by_bot=True)
                     break
-        typed = read_use(line.split(), channel_id, replace(self._words, channels=channels, messages=numbers))
+        known = replace(self._words, channels=channels, messages=numbers)
+        try:
+            typed = read_use(line.split(), channel_id, known)
+        except Unclear as error:
+            raise Refused(400, f"{error}. /help shows what you can type") from None
         if typed is None or self._use is None:
             word = line.split()[0].lower()
             if word in OWN_COMMANDS:
@@ -102,8 +107,6 @@ class BrowserPerson:
             alike = get_close_matches(word, [f"/{name.split()[0]}" for name, _ in self.commands()], n=1)
             meant = f"did you mean {alike[0]}?" if alike else "/help shows what you can type."
             raise Refused(400, f"there's no command {word}; {meant} To post it as text, begin with //")
-        if isinstance(typed, str):
-            raise Refused(400, f"{typed}. /help shows what you can type")
         return await self._answer(self._use(channel_id, typed))
 
     async def fill_in(self, form: str, values: Sequence[Sequence[str]]) -> CommandAnswer:

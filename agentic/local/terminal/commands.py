@@ -98,6 +98,10 @@ class Vocabulary:
     guild: int = 0
 
 
+class Unclear(ValueError):
+    """A typed line makes no sense. Its text says why."""
+
+
 def look_up(names: Mapping[str, int], word: str) -> int | None:
     return next((value for name, value in names.items() if name.lower() == word.lower()), None)
 
@@ -135,23 +139,27 @@ def is_by_bot(text: str, kind: int, *, bot: bool, in_thread: bool) -> bool:
     return bot and not is_notice and kind in (DEFAULT, REPLY, COMMAND_REPLY)
 
 
-def read_use(words: Sequence[str], current: int, known: Vocabulary) -> TypedCommand | str | None:
-    """Parse a command typed in the channel `current`: its use, a hint if it is unclear, None if it is unknown."""
+def read_use(words: Sequence[str], current: int, known: Vocabulary) -> TypedCommand | None:
+    """Parse a command typed in the channel `current`. Return None if it is unknown. Raises Unclear."""
     filled = _fill_options(words, known)
-    if not isinstance(filled, _Filled):
-        return filled
+    if filled is None:
+        return None
     values = dict(filled.values)
     for option in filled.options:
         name = option["name"]
         if name in values or not option.get("required"):
             continue
         if not _is_text_named("message", option):
-            return f"/{filled.path} needs {name}: {_expected(option)}"
-        newest = known.messages.newest(current, by_bot=True)
-        if newest is None:
-            return "no bot has written in this channel yet"
-        values[name] = str(newest.id)
+            raise Unclear(f"/{filled.path} needs {name}: {_expected(option)}")
+        values[name] = str(newest_by_bot(current, known).id)
     return TypedCommand(filled.path, values)
+
+
+def newest_by_bot(channel_id: int, known: Vocabulary) -> NumberedMessage:
+    newest = known.messages.newest(channel_id, by_bot=True)
+    if newest is None:
+        raise Unclear("no bot has written in this channel yet")
+    return newest
 
 
 def next_words(words: Sequence[str], known: Vocabulary) -> list[str]:
@@ -160,8 +168,11 @@ def next_words(words: Sequence[str], known: Vocabulary) -> list[str]:
     parts = _parts(command) if command is not None else {}
     if parts and len(words) == 1:
         return list(parts)
-    filled = _fill_options(words, known)
-    if not isinstance(filled, _Filled):
+    try:
+        filled = _fill_options(words, known)
+    except Unclear:
+        return []
+    if filled is None:
         return []
     if filled.by_name:
         return [f"{option['name']}:" for option in filled.left]
@@ -187,8 +198,8 @@ def _parts(command: Json) -> dict[str, Json]:
     return {str(option["name"]): option for option in command.get("options", ()) if option["type"] == SUB_COMMAND}
 
 
-def _fill_options(words: Sequence[str], known: Vocabulary) -> _Filled | str | None:
-    """Find the command and fill its options. Return a hint if a word doesn't fit, None if the command is unknown.
+def _fill_options(words: Sequence[str], known: Vocabulary) -> _Filled | None:
+    """Find the command and fill its options. Return None if the command is unknown. Raises Unclear.
 
     Options are filled by position, then by name: `turns: 4`. Free text extends to the next name.
     """
@@ -200,7 +211,7 @@ def _fill_options(words: Sequence[str], known: Vocabulary) -> _Filled | str | No
         word = rest[0].lower() if rest else ""
         part = parts.get(OLD_NAMES.get(f"{path} {word}", "").removeprefix(f"{path} ") or word)
         if part is None:
-            return f"/{path} needs one of {', '.join(parts)}"
+            raise Unclear(f"/{path} needs one of {', '.join(parts)}")
         path, rest, options = f"{path} {part['name']}", rest[1:], part.get("options", ())
     texts, left, open_text = dict[str, list[str]](), list(options), ""
     for word in rest:
@@ -215,7 +226,7 @@ def _fill_options(words: Sequence[str], known: Vocabulary) -> _Filled | str | No
             fitting = next((option for option in left if _value(word, option, known) is not None), None)
             if fitting is None:
                 expected = "; ".join(f"{option['name']} is {_expected(option)}" for option in left)
-                return f"{word} does not fit /{path}: {expected or 'it takes no more options'}"
+                raise Unclear(f"{word} does not fit /{path}: {expected or 'it takes no more options'}")
             texts[fitting["name"]] = [word]
             # Free text takes all words that follow if it's the last option or names nothing. Ids and links have no
             # max_length.
@@ -227,10 +238,10 @@ def _fill_options(words: Sequence[str], known: Vocabulary) -> _Filled | str | No
     for option in (option for option in options if option["name"] in texts):
         text, longest = " ".join(texts[option["name"]]), option.get("max_length")
         if longest is not None and len(text) > longest:
-            return f"{option['name']} is {len(text)} characters long; {longest} is the most"
+            raise Unclear(f"{option['name']} is {len(text)} characters long; {longest} is the most")
         value = _value(text, option, known)
         if value is None:
-            return f"{text} does not fit /{path}: {option['name']} is {_expected(option)}"
+            raise Unclear(f"{text} does not fit /{path}: {option['name']} is {_expected(option)}")
         values[option["name"]] = value
     left = [option for option in (options if open_text else left) if option["name"] not in values]
     return _Filled(path, values, options, left, by_name=bool(open_text))

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from agentic.local.discord.server import DiscordStandIn
 from agentic.local.discord.world import World
-from agentic.local.terminal.commands import Answer, Dialog, MessageNumbers, TypedCommand, Vocabulary
+from agentic.local.terminal.commands import Answer, Dialog, MessageNumbers, TypedCommand, Unclear, Vocabulary
 from agentic.local.terminal.typed_lines import (
     Fire,
     Move,
@@ -33,7 +33,6 @@ from agentic.local.terminal.typed_lines import (
     Say,
     Show,
     TypedLine,
-    UnparsedInput,
     Vote,
     completions,
     joined,
@@ -146,7 +145,11 @@ class Terminal:
                     elif not self._dialog.label:
                         self._show_held()
                     continue
-                typed = read_line(line, self.channel, self._vocabulary())
+                try:
+                    typed = read_line(line, self.channel, self._vocabulary())
+                except Unclear as error:
+                    self.note(_LONG_WORD.sub(r"\1…", str(error)))
+                    continue
                 if isinstance(typed, Quit):
                     return "quit"
                 if typed is not None:
@@ -272,8 +275,6 @@ class Terminal:
                 self._console.print(who_page(self._names, self._screen.header))
             case Show("channels"):
                 self._console.print(channels_page(self._names, self._threads, self.channel))
-            case UnparsedInput(hint):
-                self.note(_LONG_WORD.sub(r"\1…", hint))
 
     async def _act(self, act: Say | React | Vote | Pin) -> None:
         """Act on the channel as the person."""

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Literal
 from agentic.local.terminal.commands import (
     NumberedMessage,
     TypedCommand,
+    Unclear,
     Vocabulary,
     command_names,
     look_up,
+    newest_by_bot,
     next_words,
     read_use,
 )
@@ -105,18 +107,11 @@ class Quit:
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class UnparsedInput:
-    """A line that makes no sense; `hint` says why."""
-
-    hint: str
-
-
-TypedLine = Say | React | Vote | Pin | Move | Fire | TypedCommand | Show | Quit | UnparsedInput
+TypedLine = Say | React | Vote | Pin | Move | Fire | TypedCommand | Show | Quit
 
 
 def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
-    """Parse a line that was typed in the channel `current`; return None if it is empty."""
+    """Parse a line that was typed in the channel `current`; return None if it is empty. Raises Unclear."""
     line = line.strip()
     if not line:
         return None
@@ -131,7 +126,7 @@ def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
         channel = look_up(known.channels, name)
         if channel is None:
             meant = _suggest(f"#{name}", [f"#{each}" for each in known.channels]) or "/channels lists them all"
-            return UnparsedInput(f"there's no channel #{name}; {meant} (To post it as text, type ##{name}.)")
+            raise Unclear(f"there's no channel #{name}; {meant} (To post it as text, type ##{name}.)")
         text = text.strip()
         if text.startswith("/"):
             match read_line(text, channel, known):
@@ -163,15 +158,11 @@ def _command(line: str, current: int, known: Vocabulary) -> TypedLine:
             return _vote(words, current, known)
         case "/pin" | "/unpin" as name:
             return _pin(name, words, current, known)
+    if (use := read_use(line.split(), current, known)) is not None:
+        return use
     first = line.split()[0]
-    match read_use(line.split(), current, known):
-        case TypedCommand() as use:
-            return use
-        case None:
-            meant = _suggest(first, [*OWN_COMMANDS, *command_names(known.commands)]) or "/help all lists the commands"
-            return UnparsedInput(f"unknown command {first}; {meant} (To post it as text, type /{first}.)")
-        case hint:
-            return UnparsedInput(hint)
+    meant = _suggest(first, [*OWN_COMMANDS, *command_names(known.commands)]) or "/help all lists the commands"
+    raise Unclear(f"unknown command {first}; {meant} (To post it as text, type /{first}.)")
 
 
 def _suggest(word: str, known: Collection[str]) -> str:
@@ -184,59 +175,49 @@ def _reply(text: str, current: int, known: Vocabulary) -> TypedLine:
     number, _, rest = text.partition(" ")
     has_number = _NUMBER.fullmatch(number) is not None
     message = _message([number] if has_number else [], current, known)
-    if isinstance(message, UnparsedInput):
-        return message
     text = rest.strip() if has_number else text
     if not text:
-        return UnparsedInput("/reply needs a text: /reply 12 I agree")
+        raise Unclear("/reply needs a text: /reply 12 I agree")
     return _said(text, message.channel_id, known, reply_to=message.id)
 
 
 def _react(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
     numbers = [word for word in words if _NUMBER.fullmatch(word)]
     signs = [word for word in words if not _NUMBER.fullmatch(word)]
-    message = _message(numbers, current, known)
     if len(signs) != 1 or len(numbers) > 1:
-        return UnparsedInput(f"/react needs an emoji, or one of {', '.join(EMOJI)}: /react 12 stop")
-    if isinstance(message, UnparsedInput):
-        return message
-    return React(message, EMOJI.get(signs[0].lower(), signs[0]))
+        raise Unclear(f"/react needs an emoji, or one of {', '.join(EMOJI)}: /react 12 stop")
+    return React(_message(numbers, current, known), EMOJI.get(signs[0].lower(), signs[0]))
 
 
 def _vote(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
     has_number = bool(words) and _NUMBER.fullmatch(words[0].removeprefix("#")) is not None
     message = _message(words, current, known) if has_number else known.messages.newest(current, has_poll=True)
-    if isinstance(message, UnparsedInput):
-        return message
     if message is None:
-        return UnparsedInput("there's no poll in this channel yet")
+        raise Unclear("there's no poll in this channel yet")
     if not message.answers:
-        return UnparsedInput(f"message {message.number} has no poll")
+        raise Unclear(f"message {message.number} has no poll")
     answer = look_up({each: number for number, each in enumerate(message.answers)}, " ".join(words[has_number:]))
     if answer is None:
-        return UnparsedInput(f"/vote needs one of {', '.join(message.answers)}: /vote {message.answers[0]}")
+        raise Unclear(f"/vote needs one of {', '.join(message.answers)}: /vote {message.answers[0]}")
     return Vote(message, message.answers[answer])
 
 
 def _pin(name: str, words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
     newest = known.messages.newest(current) if name == "/pin" and not words else None
     if newest is None and not words:
-        return UnparsedInput(f"{name} needs the number to the left of a message: {name} 12")
-    message = newest or _message(words, current, known)
-    return message if isinstance(message, UnparsedInput) else Pin(message, pinned=name == "/pin")
+        raise Unclear(f"{name} needs the number to the left of a message: {name} 12")
+    return Pin(newest or _message(words, current, known), pinned=name == "/pin")
 
 
-def _message(words: Sequence[str], current: int, known: Vocabulary) -> NumberedMessage | UnparsedInput:
+def _message(words: Sequence[str], current: int, known: Vocabulary) -> NumberedMessage:
     """Return the message with the number in the first word; without a word, the newest bot message in this channel."""
     if not words:
-        return known.messages.newest(current, by_bot=True) or UnparsedInput("no bot has written in this channel yet")
+        return newest_by_bot(current, known)
     number = words[0].removeprefix("#")
     found = known.messages.get(int(number)) if _NUMBER.fullmatch(number) else None
-    return found or UnparsedInput(_no_message(words[0]))
-
-
-def _no_message(number: str) -> str:
-    return f"there's no message {number}; use the number to the left of a message"
+    if found is None:
+        raise Unclear(f"there's no message {number}; use the number to the left of a message")
+    return found
 
 
 def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
@@ -252,7 +233,7 @@ def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
         else:
             meant = _suggest(word.removeprefix("#"), [*known.channels, *known.themes])
             themes = meant or f"/channels lists the channels, and the themes are {', '.join(known.themes)}"
-            return UnparsedInput(f"{word} isn't a channel or a theme; {themes}")
+            raise Unclear(f"{word} isn't a channel or a theme; {themes}")
     return Fire(channel, theme)
 
 
@@ -261,18 +242,17 @@ def _said(text: str, channel: int, known: Vocabulary, reply_to: int | None = Non
     for word in _AT_WORD.findall(text):
         near = [each for each in names if abs(len(each) - len(word)) < 2 and word.lower() not in names]
         if alike := get_close_matches(word.lower(), near, 1, SIMILARITY):
-            return UnparsedInput(f"there's no @{word}; did you mean @{alike[0]}?")
+            raise Unclear(f"there's no @{word}; did you mean @{alike[0]}?")
     text = with_mentions(text, known)
     if _HISTORY.match(text):
-        links: dict[str, str] = {}
-        for match in _HISTORY_FIELD.finditer(text):
-            found = known.messages.get(int(match[2]))
-            if found is None:
-                return UnparsedInput(_no_message(match[2]))
-            links[match[2]] = LINK.format(guild=known.guild, channel=found.channel_id, message=found.id)
-        text = _HISTORY_FIELD.sub(lambda match: match[1] + links[match[2]], text)
+
+        def with_link(match: re.Match[str]) -> str:
+            found = _message([match[2]], channel, known)
+            return match[1] + LINK.format(guild=known.guild, channel=found.channel_id, message=found.id)
+
+        text = _HISTORY_FIELD.sub(with_link, text)
     if len(text) > MAX_MESSAGE:
-        return UnparsedInput(f"that's {len(text):,} characters; a message has at most {MAX_MESSAGE:,}")
+        raise Unclear(f"that's {len(text):,} characters; a message has at most {MAX_MESSAGE:,}")
     return Say(channel, text, reply_to)
 
 

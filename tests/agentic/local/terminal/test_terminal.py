@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +20,7 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
-from agentic.local.terminal.commands import Answer, MessageNumbers, NumberedMessage, TypedCommand, Vocabulary
+from agentic.local.terminal.commands import Answer, MessageNumbers, NumberedMessage, TypedCommand, Unclear, Vocabulary
 from agentic.local.terminal.terminal import Screen, Terminal
 from agentic.local.terminal.typed_lines import (
     Fire,
@@ -30,7 +31,6 @@ from agentic.local.terminal.typed_lines import (
     Say,
     Show,
     TypedLine,
-    UnparsedInput,
     piped_lines,
     read_line,
     typed_lines,
@@ -322,9 +322,8 @@ def test_a_typed_line_is_read(line: str, typed: TypedLine | None) -> None:
     ],
 )
 def test_what_is_not_understood_posts_nothing_and_gets_a_hint(line: str, hint: str) -> None:
-    typed = read_line(line, 10, KNOWN)
-    assert isinstance(typed, UnparsedInput)
-    assert hint in typed.hint
+    with pytest.raises(Unclear, match=re.escape(hint)):
+        read_line(line, 10, KNOWN)
 
 
 def numbered() -> Vocabulary:
@@ -383,9 +382,10 @@ def test_the_number_of_a_message_stands_for_it(line: str, typed: TypedLine) -> N
 def test_a_deleted_message_is_not_meant_any_more() -> None:
     known = numbered()
     known.messages.delete(101)
-    typed = read_line("/why 1", 11, known)
-    assert typed == UnparsedInput("1 does not fit /why: message is the number before a message, or its id")
-    assert read_line("/why", 11, known) == UnparsedInput("no bot has written in this channel yet")
+    with pytest.raises(Unclear, match="^1 does not fit /why: message is the number before a message, or its id$"):
+        read_line("/why 1", 11, known)
+    with pytest.raises(Unclear, match="^no bot has written in this channel yet$"):
+        read_line("/why", 11, known)
     assert known.messages.add(104, 11, by_bot=True) == 4, "its number is not given again"
 
 
