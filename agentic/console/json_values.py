@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -23,11 +23,13 @@ from agentic.ids import is_snowflake
 from agentic.record.queries.posts import Conversation, Cursor, Post, read_names
 from agentic.record.queries.statistics import Spent
 from agentic.state.turn_records import TurnRecord
+from agentic.wire.reasons import ENDINGS, REASONS
 
 Json = dict[str, Any]
 # Fields of a turn that get other names or belong only to the turn's own page.
 APART = {"v", "seq", "round_number", "reacted", "phases", "posted", "calls", "tool_calls"}
 PEOPLE = (("asked_by", "asked_by_name"), ("person", "name"))  # an item's keys of a person's id and name
+_ENDINGS: Mapping[str, str] = {str(why): text for why, text in ENDINGS.items()}
 MAX_LINES = 2_000  # of a text to compare: the time grows with its square
 
 
@@ -71,7 +73,7 @@ def turn_json(parts: ConsoleContext, turn: TurnRecord) -> Json:
         **exact(turn.model_dump(exclude=APART)),
         "round": turn.round_number,
         "emoji": turn.reacted.emoji if turn.reacted else None,
-        "reason_text": parts.reasons.get(turn.reason, turn.reason) if turn.reason else None,
+        "reason_text": reason_text(turn.reason),
         "channel": channel_json(parts, turn.channel_id),
         "asked_by": id_text(turn.asked_by),
         "asked_by_name": person_name(parts, turn.asked_by),
@@ -80,12 +82,20 @@ def turn_json(parts: ConsoleContext, turn: TurnRecord) -> Json:
     }
 
 
+def reason_text(reason: str | None) -> str | None:
+    return REASONS.get(reason, reason) if reason else None
+
+
+def ending_text(why: str | None) -> str | None:
+    return _ENDINGS.get(why, why) if why else None
+
+
 def conversation_json(parts: ConsoleContext, conversation: Conversation) -> Json:
     return {
         **pick(conversation, "id theme topic starter started_at ended_at rounds messages skips turns cost_usd"),
         "channel": channel_json(parts, conversation.channel_id),
         "agents": list(conversation.agents),
-        "ended_text": parts.ending(conversation.ended_because),
+        "ended_text": ending_text(conversation.ended_because),
     }
 
 

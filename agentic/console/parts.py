@@ -46,17 +46,13 @@ class ConsoleContext:
     """Everything that the console needs from the process.
 
     `actions` carry out the owner's actions. `store` reads the history: `await parts.store.open()`. `people` is None
-    outside local mode. `colors` (0xRRGGBB) are by agent. `reasons` and `endings` explain why a turn did nothing and
-    why a conversation ended. `prices` returns an agent's models, the preferred model first, `bot` its bot's state, and
+    outside local mode. `prices` returns an agent's models, the preferred model first, `bot` its bot's state, and
     `recorder` the state of this process's recorder. `monotonic` returns the seconds of a monotonic clock.
     """
 
     actions: Actions
-    colors: Mapping[str, int]
     live: LiveChannels
     store: RecordFile
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    endings: Mapping[str, str] = field(default_factory=dict)
     prices: Callable[[str], Sequence[ModelPrice]] = lambda _: ()
     bot: Callable[[str], BotState] = lambda _: BotState()
     recorder: ReadState = lambda: OFF
@@ -83,6 +79,12 @@ class ConsoleContext:
     def names(self) -> Mapping[str, str]:
         return self.actions.context.services.agents.roster.names
 
+    @property
+    def colors(self) -> Mapping[str, int]:
+        """Each agent's color (0xRRGGBB)."""
+        roster = self.actions.context.services.agents.roster
+        return {entry.key: entry.settings.spec.color for entry in roster if entry.settings is not None}
+
     def clock(self) -> float:
         return self.actions.context.services.clock()
 
@@ -94,9 +96,6 @@ class ConsoleContext:
         """Return how exported pages name bots and these channels."""
         bots = self.actions.context.services.chats.directory.ids
         return Look(self.names, self.colors, channels=channels, zone=self.settings.timezone, bots=bots)
-
-    def ending(self, why: str | None) -> str | None:
-        return self.endings.get(why, why) if why else None
 
     def note_action(self, **fields: Any) -> None:
         """Record an action of the owner, given the other fields of an ActionNote."""

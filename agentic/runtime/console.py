@@ -36,7 +36,6 @@ from agentic.rooms.opening import RoomOpener
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime, metrics_routes
 from agentic.runtime.replays import ConsoleReplays
-from agentic.wire.reasons import ENDINGS, REASONS
 
 PICTURES_AT_ONCE = 2  # turns fetch pictures too, and come first
 LISTED_SECONDS = 2.0  # for which lists of channels and people are cached
@@ -63,13 +62,10 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
         return (bot.place for bot in runtime.bots.values() if bot.online)
 
     return ConsoleContext(
-        colors=AgentColors(services),
         actions=Actions(ActionContext(services, ConsolePlace(live, online))),
         live=live,
         store=store,
         people=setup.people,
-        reasons=REASONS,
-        endings={str(because): text for because, text in ENDINGS.items()},
         prices=partial(_prices, runtime),
         bot=partial(_bot, runtime),
         recorder=lambda: runtime.read_record(),  # replaced when the recorder starts
@@ -223,20 +219,3 @@ class ConsolePlace(Place):
     @property
     def opener(self) -> RoomOpener | None:
         return next((bot.opener for bot in self._bots()), None)
-
-
-class AgentColors(Mapping[str, int]):
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    def __getitem__(self, agent: str) -> int:
-        entry = self._services.agents.roster.of(agent)
-        if entry is None or entry.settings is None:
-            raise KeyError(agent)
-        return entry.settings.spec.color
-
-    def __iter__(self) -> Iterator[str]:
-        return (entry.key for entry in self._services.agents.roster if entry.settings is not None)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)

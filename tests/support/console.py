@@ -91,8 +91,10 @@ class ListedAgents(tuple[RosterEntry, ...]):
 
     @classmethod
     def of_settings(cls, settings: Settings) -> ListedAgents:
-        agents = settings.agents.values()
-        return cls(RosterEntry(key=one.name, shown=one.display_name, is_bot=True, front=one.front) for one in agents)
+        return cls(
+            RosterEntry(key=one.name, shown=one.display_name, is_bot=True, front=one.front, settings=one)
+            for one in settings.agents.values()
+        )
 
     @property
     def names(self) -> dict[str, str]:
@@ -130,7 +132,6 @@ def console_parts(link: RedisConnection, environ: Mapping[str, str] | None = Non
     )
     parts: dict[str, Any] = {
         "actions": Actions(ActionContext(services, ConsolePlace(live, lambda: bots))),
-        "colors": {name: agent.spec.color for name, agent in settings.agents.items()},
         "live": live,
         "store": RecordFile(None),
     }

@@ -30,7 +30,7 @@ from typing import Any
 
 from aiohttp import web
 
-from agentic.console.json_values import message_json, pick
+from agentic.console.json_values import ending_text, message_json, pick
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused
 from agentic.process.tasks import cancel_and_wait
@@ -203,7 +203,7 @@ class Situation:
             "rooms": {
                 str(thread): {
                     **pick(room, "topic status turns slot_until"),
-                    "why": self._parts.ending(room.why),
+                    "why": ending_text(room.why),
                     "turn": room.turn_number,
                 }
                 for thread, room in self._rooms.items()

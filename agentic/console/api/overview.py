@@ -11,7 +11,7 @@ from aiohttp import web
 
 from agentic.console.api.agents import read_recorder, read_states
 from agentic.console.api.costs import read_budgets
-from agentic.console.json_values import Json, add_names, conversation_json, exact, today, turn_json
+from agentic.console.json_values import Json, add_names, conversation_json, exact, reason_text, today, turn_json
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused
 from agentic.record.queries.posts import last_conversation
@@ -68,7 +68,10 @@ async def _read_history(parts: ConsoleContext, names: tuple[str, ...]) -> Json |
         last_talk = talk and conversation_json(parts, talk)
         await add_names(parts, [*failures, *([last_talk] if last_talk else [])])
         return {
-            "beats": {agent: [_with_reason(parts, asdict(turn)) for turn in turns] for agent, turns in beats.items()},
+            "beats": {
+                agent: [{**exact(asdict(turn)), "reason_text": reason_text(turn.reason)} for turn in turns]
+                for agent, turns in beats.items()
+            },
             "days": [{"day": day, "cost_usd": spent[day]} for day in days],
             "today": await outcomes_by_agent(db, days[-1], days[-1]),
             "failed": await count_failures(db, since),
@@ -76,8 +79,3 @@ async def _read_history(parts: ConsoleContext, names: tuple[str, ...]) -> Json |
             "failures": failures,
         }
     return None
-
-
-def _with_reason(parts: ConsoleContext, beat: Json) -> Json:
-    reason = beat.pop("reason")
-    return {**exact(beat), "reason_text": parts.reasons.get(reason, reason) if reason else None}

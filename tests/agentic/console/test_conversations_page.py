@@ -1,24 +1,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
-from agentic.console.parts import ConsoleContext
-from tests.agentic.console.conftest import Pages, pages_of
+from agentic.wire.reasons import ENDINGS
+from tests.agentic.console.conftest import Pages
 
 
-async def test_conversations_are_listed_in_pages_with_how_they_ended(parts: ConsoleContext) -> None:
-    endings = {"agreed": "the bots agreed to end it", "round_limit": "it had enough rounds"}
-    async with pages_of(replace(parts, endings=endings)) as pages:
-        first = await pages.get("/api/conversations", count="3")
-        assert first["items"][0]["id"] == "showcase"
-        assert first["items"][0]["channel"]["name"] == "debate"
-        assert first["items"][0]["ended_text"] in endings.values()
-        second = await pages.get("/api/conversations", count="3", before=first["next"])
-        ids = [each["id"] for each in (*first["items"], *second["items"])]
-        assert len(set(ids)) == 6
+async def test_conversations_are_listed_in_pages_with_how_they_ended(pages: Pages) -> None:
+    first = await pages.get("/api/conversations", count="3")
+    assert first["items"][0]["id"] == "showcase"
+    assert first["items"][0]["channel"]["name"] == "debate"
+    assert first["items"][0]["ended_text"] in ENDINGS.values()
+    second = await pages.get("/api/conversations", count="3", before=first["next"])
+    ids = [each["id"] for each in (*first["items"], *second["items"])]
+    assert len(set(ids)) == 6
 
 
 async def test_a_conversation_is_a_chat_with_its_skipped_turns_in_their_places(pages: Pages) -> None:

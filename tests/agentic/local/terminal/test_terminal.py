@@ -382,9 +382,9 @@ def test_the_number_of_a_message_stands_for_it(line: str, typed: TypedLine) -> N
 def test_a_deleted_message_is_not_meant_any_more() -> None:
     known = numbered()
     known.messages.delete(101)
-    with pytest.raises(Unclear, match="^1 does not fit /why: message is the number before a message, or its id$"):
+    with pytest.raises(Unclear, match=r"^1 does not fit /why: message is the number before a message, or its id$"):
         read_line("/why 1", 11, known)
-    with pytest.raises(Unclear, match="^no bot has written in this channel yet$"):
+    with pytest.raises(Unclear, match=r"^no bot has written in this channel yet$"):
         read_line("/why", 11, known)
     assert known.messages.add(104, 11, by_bot=True) == 4, "its number is not given again"
 
