@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from cachetools import TTLCache, cachedmethod
 
 from agent_config import AgentSettings
 from agentic.actions.base import ActionContext, Place
@@ -95,36 +99,28 @@ class TranscriptChannels:
     def __init__(self, services: Services, bots: Callable[[], Iterable[BotSupervisor]]) -> None:
         self._services, self._bots = services, bots
         self._fetching = asyncio.Semaphore(PICTURES_AT_ONCE)
-        self._listed: tuple[float, Sequence[Channel]] = (float("-inf"), ())
-        self._names: tuple[float, Mapping[int, str]] = (float("-inf"), {})
-        self._people: tuple[float, Mapping[int, str]] = (float("-inf"), {})
+        self._cache: TTLCache[str, Any] = TTLCache(3, LISTED_SECONDS)  # by method
 
+    @cachedmethod(attrgetter("_cache"), key=lambda _: "names")
     def names(self) -> Mapping[int, str]:
-        now = asyncio.get_running_loop().time()
-        if now - self._names[0] > LISTED_SECONDS:
-            known = (names for service in self._services.chats for names in service.chat_names().items())
-            chats = {channel_id: clean_name(name) for channel_id, name in known}
-            self._names = (now, {**chats, **{channel.id: channel.name for channel in self.channels()}})
-        return self._names[1]
+        known = (names for service in self._services.chats for names in service.chat_names().items())
+        chats = {channel_id: clean_name(name) for channel_id, name in known}
+        return {**chats, **{channel.id: channel.name for channel in self.channels()}}
 
+    @cachedmethod(attrgetter("_cache"), key=lambda _: "people")
     def people(self) -> Mapping[int, str]:
-        now = asyncio.get_running_loop().time()
-        if now - self._people[0] > LISTED_SECONDS:
-            transcripts = [self._services.chats.transcripts.known(channel_id) for channel_id in self.names()]
-            speakers = (speaker for transcript in transcripts if transcript for speaker in transcript.speakers())
-            self._people = (now, {speaker.id: speaker.name for speaker in speakers if speaker.kind == "person"})
-        return self._people[1]
+        transcripts = [self._services.chats.transcripts.known(channel_id) for channel_id in self.names()]
+        speakers = (speaker for transcript in transcripts if transcript for speaker in transcript.speakers())
+        return {speaker.id: speaker.name for speaker in speakers if speaker.kind == "person"}
 
     def channels(self) -> Sequence[Channel]:
-        now = asyncio.get_running_loop().time()
-        if now - self._listed[0] > LISTED_SECONDS:
-            self._listed = (now, self._list())
         known = self._services.chats.transcripts.known
         return [
             channel if (transcript := known(channel.id)) is None else replace(channel, newest=transcript.newest)
-            for channel in self._listed[1]
+            for channel in self._list()
         ]
 
+    @cachedmethod(attrgetter("_cache"), key=lambda _: "channels")
     def _list(self) -> Sequence[Channel]:
         """Return the channels that the bots see, with threads after their channel."""
         found: dict[int, Channel] = {}
