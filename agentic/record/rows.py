@@ -18,7 +18,7 @@ from typing import Any
 from agentic.ids import id_at
 from agentic.record.blocklist import RecordEntry, RecordingBlocklist, rows_of
 from agentic.record.personal_data import MODEL, PERSON, lost_profiles
-from agentic.state.turn_records import TurnRecord
+from agentic.state.turn_records import UNKNOWN, TurnRecord
 from agentic.wire.entries import (
     ActionNote,
     CallRecord,
@@ -91,7 +91,11 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("v", "posted", "calls", "tool_calls"), ()),
 }
 TURN_COLUMNS = tuple(column for name in TurnRecord.model_fields for column in _COLUMNS.get(name, (name,)))
-TURN = Insert("turns", " ".join(TURN_COLUMNS))
+TURN = Insert(
+    "turns",
+    " ".join(TURN_COLUMNS),  # a late end replaces what was known
+    f"(agent, id) DO UPDATE SET {_replace(' '.join(TURN_COLUMNS))} WHERE kind = '{UNKNOWN}'",
+)
 CALL = Insert("calls", f"agent turn_id day {' '.join(CallRecord.model_fields)}")
 TOOL_CALL = Insert("tool_calls", f"agent turn_id {' '.join(ToolCallRecord.model_fields)}")
 # A turn whose words were removed gets no searches: they would repeat the words.

@@ -8,9 +8,9 @@ budget is for mentions and for one closing turn per conversation.
 A turn reserves its estimated cost before the model is called (in the script that takes its limits), and is settled with
 its real cost when it ends. Until then the reservation is treated as spent. If it expires unsettled (its process was
 killed, and no other resumed the turn), it is charged to the budgets and to the agent's day, since the call may have
-been made; a late end reverses that. An owner may raise a budget for the day: the added sum is stored beside the spent
-sum, so every process obeys it immediately. While Redis is unavailable, a process has a small allowance
-(limits.Allowance); its spending is written when Redis is back.
+been made, and the history gets a turn of the kind UNKNOWN; a late end reverses that. An owner may raise a budget for
+the day: the added sum is stored beside the spent sum, so every process obeys it immediately. While Redis is
+unavailable, a process has a small allowance (limits.Allowance); its spending is written when Redis is back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from redis.asyncio.client import Pipeline
 from agentic.llm.types import Usage
 from agentic.settings.fields import NO_LIMIT
 from agentic.state.record_stream import NOTES_KEPT, NOTES_SECONDS
-from agentic.state.turn_records import APPEND
+from agentic.state.turn_records import APPEND, RECORD, UNKNOWN
 from agentic.text import finite_number
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable, Store
@@ -87,13 +87,23 @@ local function book(spent, sum, scopes, sign)
   redis.call('EXPIRE', costs, {COST_SECONDS})
 end
 """
-RESERVE = f"""{BOOK}
+RESERVE = f"""{BOOK}{RECORD}
+local function record_unsettled(spent, name, sum, scopes, now)
+  local agent, channel = string.match(scopes, 'agent:(%S+)'), string.match(scopes, 'channel:(%d+)')
+  if not channel then return end -- a replay's
+  local turn, person = cjson.encode(string.sub(name, #agent + 2)), string.match(scopes, 'person:([1-9]%d*)')
+  record('agent:' .. agent .. ':turns', string.format(
+    '{{"v":1,"id":%s,"agent":"%s","at":%.3f,"day":"%s","kind":"{UNKNOWN}","trigger":"{UNKNOWN}","channel_id":%s,'
+      .. '"asked_by":%s,"cost_usd":%.6f,"reason":"interrupted"}}',
+    turn, agent, now, string.match(spent, '[^:]+$'), channel, person or 'null', sum / {MICRO}))
+end
 local function add_up(spent, reserved, held, name, now, mixed)
   local sums, live, again = {{}}, redis.call('HGETALL', reserved), now + {READ_AGAIN_SECONDS}
   for i = 1, #live, 2 do
     local ends, its_sum, scopes = string.match(live[i + 1], '^(%S+) (%S+) (.+)$')
     if ends ~= 'booked' and tonumber(ends) <= now and live[i] ~= name then
       book(spent, its_sum, scopes, 1)
+      record_unsettled(spent, live[i], its_sum, scopes, now)
       redis.call('HSET', reserved, live[i], 'booked ' .. its_sum .. ' ' .. scopes)
     elseif ends ~= 'booked' then
       if tonumber(ends) > now then again = math.min(again, tonumber(ends)) end

@@ -27,6 +27,7 @@ KEEP_SECONDS = 7 * 86400
 MAX_RECORDS = 20_000  # per agent
 MAX_ID_CHARACTERS = 200  # an instruction's id comes from the wire
 PAGE = 500
+UNKNOWN = "unknown"  # the kind and trigger of a turn that nobody ended
 BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
 AFTER_MS = 20 * 60_000  # a turn that crashed after its post has ended by then
 COUNT_SECONDS = 30 * 86400  # longer than any stream: an empty stream must not restart the count

@@ -6,6 +6,7 @@ import sqlite3
 from agent_config import load_settings
 from agentic.record import recorder as module
 from agentic.record.recorder import OFF, recording
+from agentic.state.turn_records import UNKNOWN
 from agentic.wire import keys
 from tests.support.recording import turn
 from tests.support.redis_server import until
@@ -30,6 +31,14 @@ async def test_the_last_turn_of_a_process_is_recorded_before_it_ends(scene, tmp_
         await scene.put(turn("m1"))
     assert scene.rows("SELECT id FROM turns") == [("m1",)]
     assert await scene.link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)) == 0, "the next one need not wait"
+
+
+async def test_a_late_end_replaces_what_was_known_of_a_turn(scene, tmp_path):
+    async with recording(settings(tmp_path), scene.link, holder="me"):
+        for _ in range(2):  # the second comes after the end
+            await scene.put(turn("m1", kind=UNKNOWN, trigger=UNKNOWN, cost_usd=1.0, reason="interrupted"))
+            await scene.put(turn("m1", cost_usd=0.25, reason=None))
+    assert scene.rows("SELECT kind, cost_usd, outcome FROM turns") == [("mention", 0.25, "posted")]
 
 
 async def test_a_fault_of_the_recorder_is_in_the_log_and_in_its_state_and_it_starts_again(

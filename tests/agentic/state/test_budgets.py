@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
-from agentic.state.budgets import Caps, millionths
+from agentic.state.budgets import MEMBERS, Caps, millionths
 from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import SharedState
+from agentic.state.turn_records import UNKNOWN, TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.support.redis_server import RedisServer
@@ -159,6 +160,35 @@ async def test_an_end_that_comes_after_all_takes_the_place_of_what_was_booked_fo
     await one.settle("m1", 0.25)
     assert (await spent(link), await spent(link, "person:11")) == (0.25, 0.25)
     assert (await one.state.limits.costs.read("claude", DAY))["total_cost"] == pytest.approx(0.25)
+
+
+@pytest.mark.promise(47)
+async def test_the_history_gets_a_turn_for_what_was_charged_without_an_end(desk, clock, link):
+    thread = 1_200_000_000_000_000_123
+    await desk(all=9.0).take("m1", 0.25, channel=thread, person=11)
+    await desk(all=9.0).take("m2", 0.5, person=None)
+    await desk(all=9.0).take("m3", 0.5, channel=thread, person=MEMBERS)
+    clock.now += 100
+    await desk(all=9.0).take("m4")
+    await desk(all=9.0).take("m5")
+    found = {record.id: record for record in await desk().state.turns.records.last("claude", count=9)}
+    assert found["m1"] == TurnRecord(
+        id="m1",
+        agent="claude",
+        at=clock.now,
+        day=DAY,
+        kind=UNKNOWN,
+        trigger=UNKNOWN,
+        channel_id=thread,
+        asked_by=11,
+        cost_usd=0.25,
+        reason="interrupted",
+    )
+    assert [(turn, record.asked_by, record.cost_usd) for turn, record in sorted(found.items())] == [
+        ("m1", 11, 0.25),
+        ("m2", None, 0.5),
+        ("m3", None, 0.5),
+    ]
 
 
 async def test_a_turn_that_is_gone_on_with_after_its_time_has_one_sum_put_aside(desk, clock, link):

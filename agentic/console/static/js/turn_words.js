@@ -19,6 +19,7 @@ const OTHERS = {
   profile: "was asked to note a person's topics while nobody was writing",
   follow_up: "was asked to follow up on a conversation, unprompted",
   discover: "was asked to find news for a person, unprompted",
+  unknown: "was triggered by something unknown",
 };
 
 // outcome: its name, the color of its chip
@@ -55,7 +56,7 @@ export function calledBy(turn) {
     case "starter": return "opened a conversation";
     case "round": return `took its turn in round ${turn.round || 1}`;
     case "errand": return TASKS[turn.kind] || "did an automation task";
-    default: return OTHERS[turn.trigger] || turn.trigger || "was triggered by something unknown";
+    default: return OTHERS[turn.trigger || "unknown"] || turn.trigger;
   }
 }
 
