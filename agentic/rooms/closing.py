@@ -36,6 +36,7 @@ MAX_BEST_LINE = 140
 BEST = 3
 SECONDS = 30.0
 TOKENS = 1000
+LAST_TURNS = 50  # of a member, among which is one that posted; the others are calls about the room, or said nothing
 LAST_POSTS = 2  # of each member, besides its first
 POST_CHARACTERS = 700
 MAX_FINDING = 140  # characters of something that was agreed or stayed open
@@ -109,8 +110,8 @@ async def _record_votes(
     members = {member.name: member for member in room.everyone}
     last = or_default((), "the models of a room's members are not recorded")(services.state.turns.records.last)
     for name in votes:  # the model (provider/model) that each last spoke with there
-        found = await last(name, room.thread_id)
-        models[name] = found[0].model if found else ""
+        found = await last(name, room.thread_id, LAST_TURNS)
+        models[name] = next((turn.model for turn in found if turn.posted), "")
     contenders = [
         Contender(
             agent=name,

@@ -98,10 +98,7 @@ async def test_if_the_program_ended_before_it_used_the_answer_it_asks_once_more_
 async def test_without_a_usable_answer_first_sentences_are_shown(answer):
     positions, _, state = cheap(answer)
 
-    async def last(agent, thread_id):
-        return []
-
-    state.turns.records = SimpleNamespace(last=last)
+    state.turns.records = SimpleNamespace(last=AsyncMock(return_value=[]))
     card = await close_room(positions.args[0], ROOM, ThreadWords(POSTS))
     assert "**Ada**: Third.\n**Grok**: No." in card
     assert len(state.recorded) == 1
@@ -158,10 +155,7 @@ def test_only_members_have_positions():
 async def test_what_came_of_the_room_is_recorded_with_its_card_its_posts_and_its_people():
     positions, _, state = cheap('{"positions": {}, "arguments": ["ada: seeds"], "agreed": [], "unsettled": ["Who?"]}')
 
-    async def last(agent, thread_id):
-        return []
-
-    state.turns.records = SimpleNamespace(last=last)
+    state.turns.records = SimpleNamespace(last=AsyncMock(return_value=[]))
     services = positions.args[0]
     card = await close_room(services, ROOM, ThreadWords(POSTS, frozenset({72, 71})))
     (noted,) = [note for note in services.record if isinstance(note, RoomConclusion)]
@@ -181,6 +175,17 @@ async def test_a_moderator_without_votes_is_no_contender():
         await close_room(services, room, ThreadWords((liked, *POSTS[1:])))
         (contest,) = [note for note in services.record if isinstance(note, ContestNote)]
         assert [one.agent for one in contest.contenders] == names
+
+
+async def test_a_members_model_is_the_one_it_posted_with_not_one_that_was_asked_about_the_room():
+    positions, _, state = cheap("{}")
+    made = [("cheap/list", ()), ("", ()), ("anthropic/new", (8,)), ("anthropic/old", (7,))]
+    turns = [SimpleNamespace(model=model, posted=posted) for model, posted in made]
+    state.turns.records = SimpleNamespace(last=AsyncMock(return_value=turns))
+    services = positions.args[0]
+    await close_room(services, ROOM, ThreadWords((replace(POSTS[0], voters=frozenset({71})), *POSTS[1:])))
+    (contest,) = [note for note in services.record if isinstance(note, ContestNote)]
+    assert {one.model for one in contest.contenders} == {"anthropic/new"}
 
 
 @pytest.mark.parametrize(

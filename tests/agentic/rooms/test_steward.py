@@ -235,8 +235,8 @@ async def steward(world: World, **more: object) -> AsyncIterator[RoomThreadManag
     """A steward of a process that has just begun."""
     world.nonces.clear()  # as Discord forgets them
 
-    async def last(agent: str, thread_id: int) -> Sequence[SimpleNamespace]:
-        return [SimpleNamespace(model=f"model of {agent}")]
+    async def last(agent: str, thread_id: int, count: int) -> Sequence[SimpleNamespace]:
+        return [SimpleNamespace(model=f"model of {agent}", posted=(1,))]
 
     online = [Bot(world, "grok"), Bot(world, "ada")]
     async with RedisConnection(world.redis, command_timeout=PATIENT) as link:
