@@ -183,7 +183,6 @@ class FormField:
     required: bool = True
     longest: int = 4000
     choices: Sequence[tuple[str, str, str]] = ()
-    fewest: int = 1
     most: int = 1
 
 

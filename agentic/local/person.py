@@ -169,7 +169,7 @@ def _form_field(field: Json) -> FormField:
         return FormField(label, value, is_long, field.get("required", True), field.get("max_length", 4000))
     choices = [(each["value"], each["label"], each.get("description") or "") for each in field["options"]]
     most = min(field.get("max_values", 1), len(choices))
-    return FormField(label, choices=choices, fewest=field.get("min_values", 1), most=most)
+    return FormField(label, choices=choices, most=most)
 
 
 class CommandUse:

@@ -74,13 +74,6 @@ SELECT id, vector FROM vectors {REACHED} ORDER BY abs(id) DESC LIMIT {COMPARED}
 log = logging.getLogger(__name__)
 
 
-def meaning_of(
-    settings: Settings, embedder: Embedder | None, costs: ReplayCosts, clock: Callable[[], float] = time.time
-) -> Embeddings | None:
-    """Return the process's embedding model, charged; None if it has none."""
-    return Embeddings(settings, embedder, costs, clock) if embedder is not None else None
-
-
 class Embeddings:
     """Makes vectors within the budgets. `clock`: in unix seconds.
 

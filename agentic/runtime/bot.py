@@ -312,10 +312,6 @@ class BotSupervisor:
         return self._run.room_bot
 
     @property
-    def opener(self) -> RoomOpener:
-        return self._run.place.opener
-
-    @property
     def place(self) -> DiscordPlace:
         return self._run.place
 

@@ -102,7 +102,7 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
         return [bot.room_bot for bot in runtime.bots.values() if bot.online]
 
     def openers() -> Sequence[RoomOpener]:
-        return [bot.opener for bot in runtime.bots.values() if bot.online]
+        return [bot.place.opener for bot in runtime.bots.values() if bot.online]
 
     def has_bot(agent: str) -> bool:
         entry = services.agents.roster.of(agent)

@@ -38,7 +38,7 @@ from agentic.llm.types import Model
 from agentic.net.fetch import PublicFetcher
 from agentic.net.images import PictureFetcher
 from agentic.process.redaction import Redactor
-from agentic.record.embeddings import meaning_of
+from agentic.record.embeddings import Embeddings
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.memories import MemoryReader
 from agentic.record.notes import TurnWatcher
@@ -215,7 +215,8 @@ def build_services(
     options = load_options(settings, roster.names, personas.layer if personas else no_layer, live, notices)
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     records = tools.records if tools else None
-    meaning = meaning_of(settings, setup.models.make_embedder(settings), state.limits.replay_costs, setup.clock)
+    embedder = setup.models.make_embedder(settings)
+    meaning = None if embedder is None else Embeddings(settings, embedder, state.limits.replay_costs, setup.clock)
     model, chosen = setup.models.make_cheap(settings), cheapest(settings.cheap_models)
     cheap: CheapModel | None = None
     if model is not None and chosen is not None:

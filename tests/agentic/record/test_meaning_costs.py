@@ -11,7 +11,7 @@ from agent_config import load_settings
 from agentic.llm.embeddings import Embedded, vector_of
 from agentic.llm.errors import PromptTooLong, ServerFailed
 from agentic.llm.types import Usage
-from agentic.record.embeddings import meaning_of
+from agentic.record.embeddings import Embeddings
 from agentic.runtime.services import embedder_of
 from agentic.wire.connection import StateUnavailable
 
@@ -53,7 +53,7 @@ class Costs:
 
 def booked(embedder: Embedder, costs: Any) -> Any:
     given = {"EMBEDDING_MODEL": embedder.name, "OPENAI_API_KEY": "k", "BOT_TOKEN_CLAUDE": "t", "TIMEZONE": "UTC"}
-    return meaning_of(load_settings(given, None), embedder, costs, lambda: NOW)
+    return Embeddings(load_settings(given, None), embedder, costs, lambda: NOW)
 
 
 @pytest.mark.promise(413)
@@ -125,7 +125,4 @@ async def test_the_setting_names_the_model_and_none_is_none() -> None:
     embedder = embedder_of(load_settings({"EMBEDDING_MODEL": "ollama/embeddinggemma"}, None))
     assert embedder is not None
     assert (embedder.name, embedder.free) == ("ollama/embeddinggemma", True)
-    settings = load_settings({}, None)
-    assert embedder_of(settings) is None
-    costs: Any = Costs()
-    assert meaning_of(settings, None, costs) is None
+    assert embedder_of(load_settings({}, None)) is None
