@@ -7,15 +7,16 @@ terminal can't show them. A thread is typed as `#room-1`: its own name is a topi
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
+from cachetools import FIFOCache, TTLCache
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
@@ -138,9 +139,9 @@ class View:
     ) -> None:
         self._names, self._numbers, self._clock, self._timezone = names, numbers, clock, timezone
         self._styles, self._threads = styles, threads
-        self._seen: OrderedDict[int, _Seen] = OrderedDict()
+        self._seen: FIFOCache[int, _Seen] = FIFOCache(MAX_REMEMBERED)
         self._growing: set[int] = set()  # messages that bots haven't completed; they appear whole
-        self._typing: dict[tuple[int, int], float] = {}
+        self._typing = TTLCache[tuple[int, int], bool](math.inf, TYPING_SECONDS, timer=clock)  # by channel and user
         self._strangers: dict[tuple[int, str], str] = {}  # their colors
 
     def render(self, event: str, data: Data, width: int) -> RenderableType | None:
@@ -162,7 +163,7 @@ class View:
             case "MESSAGE_REACTION_ADD":
                 return self._render_reaction(data)
             case "TYPING_START":
-                self._typing[_id(data, "channel_id"), _id(data, "user_id")] = self._clock() + TYPING_SECONDS
+                self._typing[_id(data, "channel_id"), _id(data, "user_id")] = True
         return None
 
     def plain(self, text: str) -> str:
@@ -186,8 +187,6 @@ class View:
 
     def typing(self) -> str:
         """Return a line about the users who are typing, or ""."""
-        now = self._clock()
-        self._typing = {key: until for key, until in self._typing.items() if until > now}
         return ", ".join(f"{self._user(user)[0]} is typing in #{self._channel(at)}" for at, user in self._typing)
 
     def _render_message(self, data: Data, width: int) -> RenderableType | None:
@@ -203,8 +202,6 @@ class View:
         number = self._numbers.add(message_id, channel_id, by_bot=by_bot, answers=answers)
         self._typing.pop((channel_id, _id(writer, "id")), None)
         self._seen[message_id] = _Seen(author, style, text)
-        while len(self._seen) > MAX_REMEMBERED:
-            self._seen.popitem(last=False)
         time = datetime.fromtimestamp(self._clock(), self._timezone).strftime("%H:%M")
         channel = f"#{self._channel(channel_id)}"
         body = Group(*self._lines(data))

@@ -38,7 +38,7 @@ const modelName = (model) => model.split("/").at(-1) || "unknown model";
 // --- the table ---
 
 // `items` are standings; the columns of verdicts and of changed minds are there if anybody has any.
-export function standingsTable(items) {
+function standingsTable(items) {
   const columns = [
     ["Won alone", (each) => bar(each.wins)],
     ["Votes", (each) => bar(each.votes, each.fair_share)],
