@@ -217,20 +217,16 @@ def build_services(
     records = tools.records if tools else None
     embedder = setup.models.make_embedder(settings)
     meaning = None if embedder is None else Embeddings(settings, embedder, state.limits.replay_costs, setup.clock)
-    model, chosen = setup.models.make_cheap(settings), cheapest(settings.cheap_models)
-    cheap: CheapModel | None = None
-    if model is not None and chosen is not None:
-        backoff = ProviderBackoff("the cheap model", setup.clock)
-        prices = replace(prices_of(chosen), free=model.free)
-        cheap = CheapModel(model=model, prices=prices, redact=redact.secrets, backoff=backoff)
+
+    def with_prices(model: Model, chosen: ModelSettings, name: str) -> CheapModel:
+        prices, backoff = replace(prices_of(chosen), free=model.free), ProviderBackoff(name, setup.clock)
+        return CheapModel(model=model, prices=prices, redact=redact.secrets, backoff=backoff)
 
     def make_judge(agent: AgentSettings) -> CheapModel:
-        made = setup.models.make(agent)
-        prices = replace(prices_of((agent.usable or agent.models)[0]), free=made.free)
-        return CheapModel(
-            model=made, prices=prices, redact=redact.secrets, backoff=ProviderBackoff("judge", setup.clock)
-        )
+        return with_prices(setup.models.make(agent), (agent.usable or agent.models)[0], "judge")
 
+    model, chosen = setup.models.make_cheap(settings), cheapest(settings.cheap_models)
+    cheap = None if model is None or chosen is None else with_prices(model, chosen, "the cheap model")
     chats = ServiceRegistry(
         hosted,
         scope=ServedChannels(

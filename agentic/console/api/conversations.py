@@ -73,7 +73,11 @@ ROOM_BOUNDS: Json = {
 }
 
 
-def routes(parts: ConsoleContext) -> web.RouteTableDef:
+def routes(parts: ConsoleContext) -> list[web.AbstractRouteDef]:
+    return [*_conversation_routes(parts), *_room_routes(parts)]
+
+
+def _conversation_routes(parts: ConsoleContext) -> web.RouteTableDef:
     table = web.RouteTableDef()
 
     @table.get("/api/conversations")
@@ -114,6 +118,12 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         if page is None:
             raise Refused(404, GONE)
         return file_response(page.text, MEDIA_TYPES[kind], page.name)
+
+    return table
+
+
+def _room_routes(parts: ConsoleContext) -> web.RouteTableDef:
+    table = web.RouteTableDef()
 
     @table.get("/api/rooms")
     async def list_rooms(_: web.Request) -> web.Response:
