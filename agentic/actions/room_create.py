@@ -42,7 +42,7 @@ from agentic.pace import LIVE, is_pace, parse_pace
 from agentic.policies import POLICY_TEXTS
 from agentic.rooms.closing import cut
 from agentic.rooms.judge import find_judge
-from agentic.rooms.opening import OPENED, RoomDraft, escaped, opening_text, room_of, thread_name, topic_of
+from agentic.rooms.opening import JUST_OPENED, OPENED, RoomDraft, escaped, opening_text, room_of, thread_name, topic_of
 from agentic.state.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
     DEFAULT_POLICY,
@@ -237,7 +237,7 @@ async def _open(context: ActionContext, opening_id: int, draft: RoomDraft, chose
     code = f"{OPENING}{opening.outcome}"
     if code not in TEXTS:
         code, fields = "opening_refused", {"outcome": opening.outcome}
-    return Outcome(code=code, ok=opening.outcome == OPENED, fields=fields, detail=draft.topic)
+    return Outcome(code=code, ok=opening.outcome in (OPENED, JUST_OPENED), fields=fields, detail=draft.topic)
 
 
 def _judge_of(context: ActionContext, written: str) -> str:

@@ -188,6 +188,7 @@ TEXTS: Mapping[str, str] = {
     "choice_expired": "This choice has expired or was already used. Use </room create> again.",
     "not_your_room": "Only the person who asked for this room can choose who takes part.",
     "opening_opened": "The room is open: <#{thread}>, on “{topic}”",
+    "opening_just_opened": "This room was just opened: <#{thread}>, on “{topic}”",
     "opening_nobody": (
         "I created the thread <#{thread}>, but the coordinator didn't answer, so the room isn't open yet."
         f" {KEEPS_TRYING}"

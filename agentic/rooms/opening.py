@@ -17,9 +17,10 @@ import re
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pydantic
+from cachetools import TTLCache
 
 from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
@@ -56,7 +57,10 @@ DISCUSS = " discuss this in the thread, in "
 VOTES = "React with 👍 to a post to vote for its author."
 GIVE_UP_SECONDS = 15 * 60
 RETRY_SECONDS = 15.0
+REPEATED_SECONDS = 20.0  # in which the same request is a double click or a second try
+MAX_RECENT = 200
 OPENED = "opened"
+JUST_OPENED = "just_opened"  # an outcome: the same request has opened this room
 AWAY = "away"  # an outcome: Redis is unavailable
 NOT_OPENED = "(This room wasn't opened.)"
 # Opening quotation marks, and what may close each of them.
@@ -195,10 +199,11 @@ def escaped(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """`outcome`: the coordinator's, AWAY, or CannotPost's reason."""
+    """`outcome`: the coordinator's, AWAY, JUST_OPENED, or CannotPost's reason."""
 
     outcome: str
     thread_id: int | None = None
+    given_up: bool = False
 
 
 class RoomOpener:
@@ -209,10 +214,23 @@ class RoomOpener:
         self._openings = services.state.coordination.room_openings
         self._orders, self._clock = services.bus.orders, services.clock
         self._under_way: set[int] = set()
+        self._recent = TTLCache[object, asyncio.Future[Opening | None]](MAX_RECENT, REPEATED_SECONDS, self._clock)
 
     async def open(self, request: int, room: Room, name: str, text: str) -> Opening:
-        """Open the room in a thread `name` below a message `text`, or in its thread if it has one. Raises
-        StateUnavailable if nothing was made."""
+        """Open the room in a thread `name` below a message `text`, or in its thread if it has one. A repeated request
+        gets what became of the first one. Raises StateUnavailable if nothing was made."""
+        wanted, done = (room.opened_by, room.channel_id, room.topic, room.names), asyncio.Future[Opening | None]()
+        first, opening = self._recent.setdefault(wanted, done), None
+        if first is not done and (opening := await asyncio.shield(first)) is not None and not opening.given_up:
+            return replace(opening, outcome=JUST_OPENED) if opening.outcome == OPENED else opening
+        self._recent[wanted] = done
+        try:
+            opening = await self._open(request, room, name, text)
+            return opening
+        finally:
+            done.set_result(opening)
+
+    async def _open(self, request: int, room: Room, name: str, text: str) -> Opening:
         opening = RoomOpening(
             request=request,
             agent=self.agent,
@@ -272,7 +290,7 @@ class RoomOpener:
             log.warning("%s: could not start a thread in channel %d: %s", self.agent, room.channel_id, error.reason)
             if error.is_final:
                 await self._give_up(opening)
-            return Opening(error.reason)
+            return Opening(error.reason, given_up=error.is_final)
         thread_id, order = room.thread_id, RoomOrder(room=room.model_dump_json())
         give = or_default(AWAY, "rooms are not open yet")(self._orders.give)
         outcome = await give(Command(command="room-open", channel_id=thread_id, room=order))
@@ -281,7 +299,7 @@ class RoomOpener:
         elif outcome not in (NOBODY, AWAY):
             log.warning("%s: the coordinator did not open room %d: %s", self.agent, thread_id, outcome)
             await self._give_up(opening)
-        return Opening(outcome, thread_id)
+        return Opening(outcome, thread_id, given_up=outcome not in (OPENED, NOBODY, AWAY))
 
     async def _give_up(self, opening: RoomOpening) -> None:
         """Say in the channel that there is no room, and delete the draft."""

@@ -71,6 +71,7 @@ class ConsoleStyle(Style):
     texts: Mapping[str, str] = {
         **TEXTS,
         "opening_opened": "The room is open: “{topic}”",
+        "opening_just_opened": "This room was just opened: “{topic}”",
     }  # a new thread has no name here
 
     def __init__(self, parts: ConsoleContext) -> None:

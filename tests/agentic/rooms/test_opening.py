@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -10,7 +11,15 @@ from typing import Any
 import pytest
 
 from agentic.chat.outlet import CannotPost
-from agentic.rooms.opening import AWAY, GIVE_UP_SECONDS, NOT_OPENED, OPENED, RoomOpener
+from agentic.rooms.opening import (
+    AWAY,
+    GIVE_UP_SECONDS,
+    JUST_OPENED,
+    NOT_OPENED,
+    OPENED,
+    REPEATED_SECONDS,
+    RoomOpener,
+)
 from agentic.state.leases import ALWAYS_HELD
 from agentic.state.rooms import Room, RoomMember, RoomOpenings
 from agentic.wire.bus import NOBODY
@@ -103,6 +112,7 @@ class Openings(RoomOpenings):
     world: World
 
     async def keep(self, opening) -> None:
+        self.world._check("keep")
         await super().keep(opening)
         self.world._step("keep message" if opening.room.thread_id else "keep")
 
@@ -128,6 +138,39 @@ async def test_a_room_is_a_message_a_thread_from_it_and_an_order():
         assert world.threads == {thread_id: ("P and NP", 1440)}
         assert world.rooms[thread_id] == ROOM.model_copy(update={"thread_id": thread_id})
         assert await openings.of("grok") == []
+
+
+async def test_a_double_click_opens_one_room_and_a_later_request_another():
+    async with a_world() as (world, openings):
+        opener = world.opener(openings)
+        asked = [opener.open(number, ROOM, "P and NP", TEXT) for number in (REQUEST, REQUEST + 50)]
+        first, second = await asyncio.gather(*asked)
+        third = await opener.open(REQUEST + 60, ROOM, "P and NP", TEXT)
+        assert [each.outcome for each in (first, second, third)] == [OPENED, JUST_OPENED, JUST_OPENED]
+        assert {first.thread_id, second.thread_id, third.thread_id} == set(world.rooms)
+        world.now += REPEATED_SECONDS
+        assert (await opener.open(REQUEST + 70, ROOM, "P and NP", TEXT)).outcome == OPENED
+        assert len(world.rooms) == 2
+
+
+async def test_somebody_elses_room_and_one_with_other_members_are_no_repetition():
+    async with a_world() as (world, openings):
+        opener, members = world.opener(openings), (ROOM.members[0], RoomMember(name="bob", shown="Bob"))
+        for changes in ({}, {"opened_by": 72}, {"members": members}, {"topic": "Tea"}):
+            assert (await opener.open(REQUEST, ROOM.model_copy(update=changes), "P and NP", TEXT)).outcome == OPENED
+        assert len(world.rooms) == 4
+
+
+async def test_a_request_is_repeated_in_earnest_if_the_first_was_given_up_or_made_nothing():
+    async with a_world() as (world, openings):
+        opener = world.opener(openings)
+        world.fails = {"post": CannotPost("gone")}
+        assert (await opener.open(REQUEST, ROOM, "P and NP", TEXT)).outcome == "gone"
+        world.fails = {"keep": StateUnavailable("gone")}
+        with pytest.raises(StateUnavailable):
+            await opener.open(REQUEST, ROOM, "P and NP", TEXT)
+        world.fails = {}
+        assert (await opener.open(REQUEST, ROOM, "P and NP", TEXT)).outcome == OPENED
 
 
 @pytest.mark.promise(270)
