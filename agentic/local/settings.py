@@ -38,7 +38,6 @@ CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme;
 PERSON = "Sam"  # the person at the terminal: a name that the bots can use
 GUILD = "Roundtable"
 FIRST_ID = id_at(1_767_225_600)  # smaller than that of any message: the beginning of 2026
-LOCAL_COOLDOWN = 2.0  # seconds; fifteen would look like a fault to somebody who tries it
 LOCAL_POLICY = "pull"
 LOCAL = "local"  # the folder below DATA_DIR
 OWN = ("memory.md",)  # persona files that are not linked
@@ -93,7 +92,7 @@ def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
         turn_delay_min=pace.between_turns[0],
         turn_delay_max=pace.between_turns[1],
         max_rounds=min(settings.max_rounds, pace.max_rounds),
-        agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
+        agent_cooldown_seconds=0.0,  # one person is typing, perhaps fast
         mentions_per_minute=NO_LIMIT,
         budget_user_usd=settings.budget_user_usd if own_budget else settings.budget_daily_usd,
         turn_timeout_seconds=turn_seconds,

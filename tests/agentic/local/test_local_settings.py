@@ -1,4 +1,4 @@
-"""Local mode shows the choice by pulls, unless the owner chose a policy."""
+"""What local mode makes of an owner's settings."""
 
 import pytest
 
@@ -10,3 +10,8 @@ from agentic.local.settings import WATCHING, local_coordinator, local_settings, 
 def test_the_agent_with_the_strongest_pull_speaks_unless_the_owner_wants_otherwise(tmp_path, environment, policy):
     settings = load_settings({"DATA_DIR": str(tmp_path), **environment}, env_file=None)
     assert local_coordinator(local_settings(settings, local_world(settings), WATCHING), WATCHING).policy == policy
+
+
+def test_a_person_who_types_fast_meets_no_cooldown(tmp_path):
+    settings = load_settings({"DATA_DIR": str(tmp_path), "AGENT_COOLDOWN_SECONDS": "15"}, env_file=None)
+    assert local_settings(settings, local_world(settings), WATCHING).agent_cooldown_seconds == 0
