@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain, repeat
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import discord
 
@@ -106,64 +106,43 @@ class CommandSync:
 
     async def register(self, guild_id: int) -> bool:
         """Register the commands in the guild. Return False if that fails, which is logged."""
-        return await self._update(guild_id, self._wanted)
+        return await self._update(guild_id, self._wanted, self._wanted)
 
     async def clear(self, guild_id: int) -> bool:
         """Remove this bot's commands from the guild. Return False if that fails."""
-        return await self._update(guild_id, [])
+        return await self._update(guild_id, [], self._wanted)
 
     async def register_direct(self) -> bool:
         """Register the commands for direct messages. Return False if that fails."""
-        app_id, http = self._bot.application_id, self._http
+        return await self._update(None, direct_commands(), direct_commands())
+
+    async def _update(self, guild_id: int | None, wanted: Sequence[Json], known: Sequence[Json]) -> bool:
+        """Replace the commands that are registered in the guild (None: in direct messages) and are in `known`."""
+        app_id, http = self._bot.application_id, cast(Any, self._bot.http)  # its types lack fields of a command
         if app_id is None:
             return False
         read, write = partial(http.get_global_commands, app_id), partial(http.bulk_upsert_global_commands, app_id)
+        place = "direct messages"
+        if guild_id is not None:
+            read = partial(http.get_guild_commands, app_id, guild_id)
+            write, place = partial(http.bulk_upsert_guild_commands, app_id, guild_id), f"server {guild_id}"
         try:
-            changed = await self._replace(read, write, direct_commands(), direct_commands())
+            registered = await self._gate.request(read)
+            with answer_read():
+                ours = [command for command in registered if is_ours(command, known)]
+                is_right = all(any(is_same(have, want) for have in ours) for want in wanted)
+            if is_right and len(ours) == len(wanted):
+                return True
+            others = [command for command in registered if command not in ours]
+            await self._gate.request(partial(write, [*others, *wanted]))
         except REQUEST_ERRORS as error:
-            log.warning("registering commands for direct messages failed: %s", error_text(error))
-            return False
-        if changed:
-            log.info("commands for direct messages registered")
-        return True
-
-    @property
-    def _http(self) -> Any:
-        return self._bot.http  # py-cord's types lack fields of a command
-
-    async def _update(self, guild_id: int, wanted: Sequence[Json]) -> bool:
-        app_id, http = self._bot.application_id, self._http
-        if app_id is None:
-            return False
-        read = partial(http.get_guild_commands, app_id, guild_id)
-        write = partial(http.bulk_upsert_guild_commands, app_id, guild_id)
-        try:
-            if await self._replace(read, write, wanted, self._wanted):
-                log.info("server %d: commands %s", guild_id, "registered" if wanted else "removed")
-            return True
-        except discord.Forbidden:
+            if not isinstance(error, discord.Forbidden) or guild_id is None:
+                log.warning("%s: updating commands failed: %s; trying again later", place, error_text(error))
+                return False
             if wanted:
                 link = discord.utils.oauth_url(app_id, scopes=(SCOPE,), guild=discord.Object(guild_id))
-                text = "server %d: registering commands failed: the bot lacks the scope %s; grant it at %s"
-                log.warning(text, guild_id, SCOPE, link)
+                text = "%s: registering commands failed: the bot lacks the scope %s; grant it at %s"
+                log.warning(text, place, SCOPE, link)
             return not wanted
-        except REQUEST_ERRORS as error:
-            log.warning("server %d: updating commands failed: %s; trying again later", guild_id, error_text(error))
-            return False
-
-    async def _replace(
-        self,
-        read: Callable[[], Awaitable[list[Json]]],
-        write: Callable[[Sequence[Json]], Awaitable[object]],
-        wanted: Sequence[Json],
-        known: Sequence[Json],
-    ) -> bool:
-        """Replace the registered commands that are in `known` with `wanted`. Return whether anything changed."""
-        registered = await self._gate.request(read)
-        with answer_read():
-            ours = [command for command in registered if is_ours(command, known)]
-            if len(ours) == len(wanted) and all(any(is_same(have, want) for have in ours) for want in wanted):
-                return False
-        others = [command for command in registered if command not in ours]
-        await self._gate.request(lambda: write([*others, *wanted]))
+        log.info("%s: commands %s", place, "registered" if wanted else "removed")
         return True

@@ -184,7 +184,7 @@ class Place:
 
     def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
         """Return why no room can be opened in a channel."""
-        return None
+        return self.opener.bot.room_problem(channel_id, webhooks=webhooks) if self.opener is not None else None
 
     def thread_problem(self, thread_id: int) -> str | None:
         """Return why a thread can't become a room."""

@@ -208,10 +208,6 @@ class ConsolePlace(Place):
     def may_see(self, here: int) -> MaySee:
         return everywhere
 
-    def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
-        bot = next(iter(self._bots()), None)
-        return bot.room_problem(channel_id, webhooks=webhooks) if bot is not None else None
-
     @property
     def opener(self) -> RoomOpener | None:
         return next((bot.opener for bot in self._bots()), None)

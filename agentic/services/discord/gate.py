@@ -49,7 +49,6 @@ Attach = Callable[[], discord.File]
 T = TypeVar("T")
 RETRY_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
 PIN_PAGE = 50  # Discord's largest page
-VOTER_PAGE = 100  # Discord's largest page
 MAX_POLL_QUESTION = 300  # characters
 TYPING_SECONDS = 8.0  # Discord shows typing for ten
 TYPING_REFRESH = TYPING_SECONDS + 0.25  # a bit more than the gate's pause, or every other request would be dropped
@@ -103,15 +102,6 @@ class OutboundShared:
 
     redact: Redactor = field(default_factory=Redactor)
     refused: RefusedRequests = field(default_factory=RefusedRequests)
-
-    def clean_embed(self, embed: discord.Embed) -> discord.Embed:
-        shown = embed.to_dict()
-        clean = self.redact.everywhere(shown)
-        return embed if clean == shown else discord.Embed.from_dict(clean)
-
-    def clean_poll(self, poll: discord.Poll) -> discord.Poll:
-        poll.question.text = self.redact(poll.question.text)[:MAX_POLL_QUESTION]
-        return poll
 
     def clean_file(self, file: discord.File) -> discord.File:
         """Clean a file's name and description. Its content is not checked."""
@@ -247,8 +237,9 @@ class Gate:
         more = self._more(extras, {"nonce": nonce, "enforce_nonce": True, "allowed_mentions": pings(extras.ping)})
         if reply_to is not None:
             more["reference"] = reply_to
-        if extras.poll is not None:
-            more["poll"] = self._shared.clean_poll(extras.poll)
+        if (poll := extras.poll) is not None:
+            poll.question.text = self.clean(poll.question.text)[:MAX_POLL_QUESTION]
+            more["poll"] = poll
 
         async def post(text: str | None, files: dict[str, Any]) -> discord.Message:
             async with self._passing(answers=extras.ping is not None):
@@ -322,11 +313,6 @@ class Gate:
                 auto_archive_duration=minutes,  # type: ignore[arg-type]
             )
 
-    async def edit_thread(self, thread: discord.Thread, **changes: Any) -> None:
-        """Change a thread's `locked` (then only people who manage threads may write in it) or `archived`."""
-        async with self._passing():
-            await thread.edit(**changes)
-
     async def defer(self, interaction: discord.Interaction) -> None:
         """Announce an answer to a command, visible only to its user. A menu stays until the answer replaces it."""
         with suppress(UnreadableAnswer):
@@ -373,8 +359,8 @@ class Gate:
 
     async def request(self, send: Callable[[], Awaitable[T]]) -> T:
         """Make any other request that nobody is waiting for and that contains no people's messages."""
-        await self._enter()
-        return await send()
+        async with self._passing():
+            return await send()
 
     async def history(
         self, channel: discord.abc.Messageable, limit: int, before: int | None
@@ -426,20 +412,6 @@ class Gate:
             found += await reaction.users(limit=limit, type=discord.ReactionType.burst).flatten()
         return found[:limit]
 
-    async def voters(self, answer: discord.PollAnswer, after: int) -> Sequence[discord.User | discord.Member]:
-        """Return one page of the users who gave a poll's answer, with ids above `after`."""
-        await self._enter()
-        return await answer.voters(limit=VOTER_PAGE, after=discord.Object(after)).flatten()
-
-    async def end_poll(self, message: discord.Message) -> None:
-        """End the poll in one of the bot's messages."""
-        async with self._passing():
-            await message.end_poll()
-
-    async def webhooks(self, channel: MainChannel) -> Sequence[discord.Webhook]:
-        async with self._passing():
-            return await channel.webhooks()
-
     async def make_webhook(self, channel: MainChannel, name: str) -> discord.Webhook:
         async with self._passing():
             return await channel.create_webhook(name=name)
@@ -489,6 +461,7 @@ class Gate:
 
     def _more(self, extras: Extras, more: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         """Return the arguments for py-cord. By default nobody is pinged."""
-        embed = self._shared.clean_embed(extras.embed) if extras.embed is not None else None
+        shown = self._shared.redact.everywhere(extras.embed.to_dict()) if extras.embed is not None else None
+        embed = discord.Embed.from_dict(shown) if shown is not None else None
         given = {"allowed_mentions": pings(None), **more, "embed": embed}
         return {name: value for name, value in given.items() if value is not None}

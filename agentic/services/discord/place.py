@@ -81,9 +81,6 @@ class DiscordPlace(Place):
                 self._directory.learn_owners(self._room_bot.agent, self._owners)
         return self._owners
 
-    def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
-        return self._room_bot.room_problem(channel_id, webhooks=webhooks)
-
     def thread_problem(self, thread_id: int) -> str | None:
         return self._room_bot.thread_problem(thread_id)
 

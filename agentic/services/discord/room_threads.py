@@ -19,7 +19,7 @@ from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.context.entries import hidden_by_text
 from agentic.rooms.room_bot import Poll, RoomPost, Stands, ThreadNow, ThreadWords
 from agentic.services.discord.channels import Channel, GuildChannel, permissions_in, refusal_in
-from agentic.services.discord.gate import REQUEST_ERRORS, VOTER_PAGE, Extras, Gate, error_code, nonce
+from agentic.services.discord.gate import REQUEST_ERRORS, Extras, Gate, error_code, nonce
 from agentic.services.discord.messages import is_said, shown_text
 from agentic.services.discord.posts import explain_failure
 from agentic.state.leases import AnyLease
@@ -37,7 +37,7 @@ SKIN_TONES = dict.fromkeys(range(0x1F3FB, 0x1F400))
 PAGE = 100  # Discord's largest
 MAX_READ = 1000  # messages of a thread
 MAX_GIVERS = 100  # of a reaction
-MAX_VOTERS = 5000  # of a poll's answer
+VOTER_PAGE, MAX_VOTERS = 100, 5000  # of a poll's answer; Discord's largest page
 POLL_EXPIRED = 520001
 _explain = partial(explain_failure, not_found="gone")
 
@@ -174,13 +174,13 @@ class DiscordRoomBot:
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None:
         thread = await self._thread(channel_id, thread_id)
         with _explain(thread.id, what="changing a room's thread in"):
-            await self._gate.edit_thread(thread, locked=locked)
+            await self._gate.request(partial(thread.edit, locked=locked))
 
     async def archive(self, channel_id: int, thread_id: int, *, archived: bool) -> None:
         thread = await self._thread(channel_id, thread_id)
         if thread.archived != archived:
             with _explain(thread.id, what="changing a room's thread in"):
-                await self._gate.edit_thread(thread, archived=archived)
+                await self._gate.request(partial(thread.edit, archived=archived))
 
     async def words(self, channel_id: int, thread_id: int) -> ThreadWords:
         """Return the agents' posts in the thread with names for mentions and with their votes, oldest first, and who
@@ -232,7 +232,7 @@ class DiscordRoomBot:
             raise CannotPost("not_permitted")
         with _explain(thread_id, what="ending a room's poll in"):
             try:
-                await self._gate.end_poll(message)
+                await self._gate.request(message.end_poll)
             except discord.HTTPException as error:
                 if error.code != POLL_EXPIRED:
                     raise
@@ -245,7 +245,8 @@ class DiscordRoomBot:
             for answer in message.poll.answers if message.poll is not None else ():
                 last = 0
                 for _ in range(0, MAX_VOTERS, VOTER_PAGE):
-                    page = [user.id for user in await self._gate.voters(answer, last)]
+                    voters = answer.voters(limit=VOTER_PAGE, after=discord.Object(last))
+                    page = [user.id for user in await self._gate.request(voters.flatten)]
                     found |= dict.fromkeys(page, answer.text.casefold())
                     if len(page) < VOTER_PAGE:
                         break

@@ -179,7 +179,7 @@ class Webhooks:
     async def ours(self, gate: Gate, channel: Channel) -> frozenset[int]:
         """Return the ids of the webhooks there that our bots created."""
         place = main_channel(channel)
-        found = self._made_by_us(await gate.webhooks(place)) if place is not None else ()
+        found = self._made_by_us(await gate.request(place.webhooks)) if place is not None else ()
         return frozenset(webhook.id for webhook in found)
 
     async def _by(self, gate: Gate, channel: Channel, request: Callable[[discord.Webhook], Awaitable[T]]) -> T:
@@ -206,7 +206,7 @@ class Webhooks:
                     log.warning("channel %d: posting through webhooks failed: the bot lacks Manage Webhooks", place.id)
                 raise CannotPost("not_permitted")
             # Take our oldest one. Discord sends other applications' webhooks without their tokens.
-            ours = (webhook for webhook in self._made_by_us(await gate.webhooks(place)) if webhook.token)
+            ours = (webhook for webhook in self._made_by_us(await gate.request(place.webhooks)) if webhook.token)
             found = min(ours, key=lambda webhook: webhook.id, default=None) or await gate.make_webhook(place, NAME)
             assert found.token is not None, "a bot's own webhook comes with its token"
             webhook = discord.Webhook.partial(found.id, found.token, session=self._session)
