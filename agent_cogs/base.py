@@ -57,6 +57,7 @@ from agentic.services.discord.messages import (
 from agentic.services.discord.service import DiscordChannels, DiscordService
 from agentic.services.discord.webhooks import ToolDisplay
 from agentic.state.leases import ALWAYS_HELD, AnyLease
+from agentic.text import counted
 
 log = logging.getLogger(__name__)
 
@@ -92,10 +93,7 @@ class TranscriptCog(discord.Cog):
             return
         self._transcripts.changed(event.channel_id, (event.message_id,))
         transcript = self._transcripts.known(event.channel_id)
-        if transcript is None:
-            return
-        entry = to_entry(event.new_message, self._transcripts.directory)
-        if entry is not None:
+        if transcript is not None and (entry := to_entry(event.new_message, self._transcripts.directory)) is not None:
             transcript.revise(entry)
 
     @discord.Cog.listener()
@@ -110,15 +108,13 @@ class TranscriptCog(discord.Cog):
         if self._listener is not None:
             self._listener.deleted(channel_id, message_ids)
         self._transcripts.changed(channel_id, message_ids)
-        transcript = self._transcripts.known(channel_id)
-        if transcript is not None:
+        if (transcript := self._transcripts.known(channel_id)) is not None:
             for message_id in message_ids:
                 transcript.delete(message_id)
 
     @discord.Cog.listener()
     async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
-        transcript = self._transcripts.known(event.channel_id)
-        if transcript is not None:
+        if (transcript := self._transcripts.known(event.channel_id)) is not None:
             directory, name = self._transcripts.directory, NOBODY
             guild = self._client.get_guild(event.guild_id) if event.guild_id else None
             member = event.member or (guild.get_member(event.user_id) if guild else None)
@@ -129,8 +125,7 @@ class TranscriptCog(discord.Cog):
 
     @discord.Cog.listener()
     async def on_raw_reaction_remove(self, event: discord.RawReactionActionEvent) -> None:
-        transcript = self._transcripts.known(event.channel_id)
-        if transcript is not None:
+        if (transcript := self._transcripts.known(event.channel_id)) is not None:
             transcript.unreact(event.message_id, str(event.emoji), event.user_id, bot=self._is_by_bot(event))
         self._report_reaction(event, given=False)
 
@@ -148,8 +143,7 @@ class TranscriptCog(discord.Cog):
         self._clear_reactions(event.channel_id, event.message_id, str(event.emoji))
 
     def _clear_reactions(self, channel_id: int, message_id: int, emoji: str | None = None) -> None:
-        transcript = self._transcripts.known(channel_id)
-        if transcript is not None:
+        if (transcript := self._transcripts.known(channel_id)) is not None:
             transcript.clear_reactions(message_id, emoji)
 
     @discord.Cog.listener()
@@ -157,8 +151,7 @@ class TranscriptCog(discord.Cog):
         self, channel: discord.abc.GuildChannel | discord.Thread, _: datetime | None
     ) -> None:
         """Discord sends this event for threads too."""
-        transcript = self._transcripts.known(channel.id)
-        if transcript is not None:
+        if (transcript := self._transcripts.known(channel.id)) is not None:
             transcript.pins.mark_stale()
 
     @discord.Cog.listener()
@@ -278,9 +271,8 @@ class BaseAgentCog(TranscriptCog):
         self._read_missed()
         if not self.host.ready.is_set():
             self.host.start()
-            guilds, scope = len(self.bot.guilds), self.services.chats.scope
-            server = "server" if guilds == 1 else "servers"
-            log.info("%s is online as %s, in %d %s", self.host.name, self.bot.user, guilds, server)
+            scope, servers = self.services.chats.scope, counted(len(self.bot.guilds), "server")
+            log.info("%s is online as %s, in %s", self.host.name, self.bot.user, servers)
             for problem in channel_problems(self.bot, scope.channels, scope.guild_ids):
                 log.warning("%s %s", self.host.name, problem)
 

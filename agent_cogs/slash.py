@@ -46,7 +46,6 @@ from agentic.state.silence import ChannelRef
 
 log = logging.getLogger(__name__)
 
-
 DEFER_AFTER = 1.5  # of Discord's three seconds, because the event and the response take time
 MAX_SECONDS = 60.0
 SUB_GROUP = 2
@@ -83,11 +82,8 @@ class Slash(discord.Cog):
         except Exception as error:
             log.warning("/%s: reading choices for %s failed: %s", command.name, focused["name"], type(error).__name__)
             choices = ()
-        offered = [
-            discord.OptionChoice(choice.label[:CHOICE_CHARACTERS], choice.value[:CHOICE_CHARACTERS])
-            for choice in choices[:MAX_CHOICES]
-        ]
-        await self.gate.offer(interaction, offered)
+        cut = ((choice.label[:CHOICE_CHARACTERS], choice.value[:CHOICE_CHARACTERS]) for choice in choices[:MAX_CHOICES])
+        await self.gate.offer(interaction, [discord.OptionChoice(*each) for each in cut])
 
     async def _serve(self, interaction: discord.Interaction, command: ActionRequest) -> None:
         answering = asyncio.create_task(self._outcome(command), name=f"/{command.name}")
@@ -190,10 +186,10 @@ def read_interaction(interaction: discord.Interaction) -> ActionRequest | None:
         return _request(interaction, f"{MENU} {shown.partition(':')[0]}", {"id": shown}, chosen)
     if interaction.type not in (discord.InteractionType.application_command, discord.InteractionType.auto_complete):
         return None
-    if data.get("type", SLASH) not in (SLASH, MESSAGE):
-        return None
     if data.get("type") == MESSAGE:
         return _request(interaction, str(data["name"]), {"message": str(data["target_id"])})
+    if data.get("type", SLASH) != SLASH:
+        return None
     path, options = _options(data)
     return _request(interaction, path, {option["name"]: option["value"] for option in options})
 

@@ -69,11 +69,8 @@ def command_list(agents: Mapping[str, str]) -> list[Json]:
 def _options(action: Action, agents: Mapping[str, str]) -> list[Json]:
     """Return an action's options. Discord requires that required options come first."""
     fields = action.values.model_fields.items()
-    shown = [
-        _option(field.alias or name, field, agents)
-        for name, field in fields
-        if extra_of(field)["only"] in (None, "slash")
-    ]
+    here = ((name, field) for name, field in fields if extra_of(field)["only"] in (None, "slash"))
+    shown = [_option(field.alias or name, field, agents) for name, field in here]
     return sorted(shown, key=lambda one: not one.get("required"))
 
 

@@ -25,7 +25,6 @@ from agentic.wire.connection import or_default
 
 log = logging.getLogger(__name__)
 
-
 SOON = 5.0  # seconds, by which the gateway has sent all servers
 RENEW_EVERY = 60.0
 ROUNDS_TO_WAIT = 2  # for the first bot to claim the commands before another bot does

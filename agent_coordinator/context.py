@@ -11,7 +11,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from agent_coordinator.config import CoordinatorConfig
-from agentic.process.tasks import BackgroundTasks, Clock, Sleep
+from agentic.process.tasks import BackgroundTasks, Clock, Sleep, cancel_and_wait
 from agentic.state.leases import Leadership, Lease
 from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.rooms import Room
@@ -64,11 +64,9 @@ class CoordinatorContext:
             return "no_agents"
         if self.is_paused:
             return "paused"
-        if channel_id is None:
-            return None
-        if channel_id not in self.config.channels:
+        if channel_id is not None and channel_id not in self.config.channels:
             return "unknown_channel"
-        silenced = self.silenced(channel_id)
+        silenced = self.silenced(channel_id) if channel_id is not None else None
         return silenced.kind if silenced is not None else None
 
     async def learn_servers(self) -> None:
@@ -90,6 +88,4 @@ class CoordinatorContext:
         try:
             await asyncio.wait((sleeping, waking), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            sleeping.cancel()
-            waking.cancel()
-            await asyncio.gather(sleeping, waking, return_exceptions=True)
+            await cancel_and_wait(sleeping, waking)

@@ -21,6 +21,7 @@ from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.rooms import RoomKeeper
 from agent_coordinator.scheduler import Scheduler, plan_date
+from agentic.process.tasks import cancel_and_wait
 from agentic.record.idle_queries import IdleMemory
 from agentic.state.conversation_state import ConversationState
 from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease
@@ -90,9 +91,7 @@ class Coordinator:
                 if acting.done():
                     acting.result()
             finally:
-                acting.cancel()
-                losing.cancel()
-                await asyncio.gather(acting, losing, return_exceptions=True)
+                await cancel_and_wait(acting, losing)
             log.warning("another coordinator took over; standing by")
 
     async def _act(self) -> None:
@@ -110,9 +109,7 @@ class Coordinator:
         self._tasks.start(self.idle.run(), "idle tasks")
         try:
             # Conversations and rooms of an earlier leader continue, or end without a further turn.
-            for state in left_over:
-                if state.room is not None:
-                    continue
+            for state in (each for each in left_over if each.room is None):
                 if config.resumes:
                     self._tasks.start(self._resume(state), "an interrupted conversation")
                 else:
@@ -152,25 +149,16 @@ class Coordinator:
     # Notices and commands
 
     def _on_command(self, raw: str) -> None:
-        command = read(Command, raw)
-        if command is not None:  # `start_conversation` waits while another coordinator may lead
+        if (command := read(Command, raw)) is not None:  # `start_conversation` waits while another coordinator may lead
             self._tasks.start(self._commands.execute(command), "a command")
 
     def _on_activity(self, raw: str) -> None:
-        notice = read(PersonNotice, raw)
-        if notice is None:
+        if (notice := read(PersonNotice, raw)) is None:
             return
         self.idle.person_wrote()
         if self.acting and self._context.silenced(notice.channel_id) is None:
-            message = PersonMessage(
-                notice.message_id,
-                notice.text,
-                notice.names,
-                notice.replied_to,
-                notice.calls,
-                called=notice.called,
-                asks=notice.asks,
-            )
+            said, called, asks = (notice.message_id, notice.text, notice.names), notice.called, notice.asks
+            message = PersonMessage(*said, notice.replied_to, notice.calls, called=called, asks=asks)
             self._tasks.start(self.rooms.hear(notice.channel_id, message), "a person's message")
 
     def _on_notice(self, notice: MentionNotice) -> None:

@@ -215,14 +215,8 @@ class Engine:
         return True
 
     def _report(self, state: ConversationState) -> ConversationState:
-        log.info(
-            "conversation in channel %d ended (%s): %d messages in %d rounds, %.4f USD",
-            state.channel_id,
-            state.ended_because,
-            state.messages,
-            state.counts.round,
-            state.cost_usd,
-        )
+        what = f"{state.messages} messages in {state.counts.round} rounds, {state.cost_usd:.4f} USD"
+        log.info("conversation in channel %d ended (%s): %s", state.channel_id, state.ended_because, what)
         self._notify(ConversationEnded(state, self._context.clock()))
         return state
 

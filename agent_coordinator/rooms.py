@@ -85,11 +85,8 @@ class RoomKeeper:
     async def left_over(self, saved: Iterable[ConversationState]) -> list[ConversationState]:
         """Return the room conversations of an earlier leader: the saved ones, and new ones for active rooms without
         any. Call it before this process leads and has rooms of its own."""
-        states = {
-            state.channel_id: state
-            for state in saved
-            if state.room is not None and (state.room.status == "active" or state.queue.asking)
-        }
+        of_rooms = (state for state in saved if state.room is not None and not state.is_at_rest)
+        states = {state.channel_id: state for state in of_rooms}
         for room in await self._context.wait_for_redis(self._context.state.coordination.rooms.list, "active", None):
             states.setdefault(room.thread_id, rooms.conversation_of(room))
         return list(states.values())
@@ -177,8 +174,7 @@ class RoomCommands:
 
     async def _open(self, command: Command) -> str | None:
         """Open a room. The same order again opens no second room, and neither does another order for its thread."""
-        wanted = _wanted(command)
-        if wanted is None:
+        if (wanted := _wanted(command)) is None:
             return "incomplete"
         if (outcome := await self._known(wanted)) is not None:
             return outcome
@@ -253,8 +249,7 @@ class RoomCommands:
     async def _remove(self, command: Command, room: Room) -> str:
         if command.room is not None and command.room.gone:
             return await self._change(room, partial(rooms.without_deleted, agents=command.room.gone), "removed_member")
-        agent = command.agent_name
-        if agent is None:
+        if (agent := command.agent_name) is None:
             return "incomplete"
         if room.member(agent) is None:
             return "no_member"

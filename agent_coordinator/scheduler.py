@@ -49,12 +49,14 @@ class Scheduler:
 
     async def run(self, start: Callable[[], Awaitable[None]]) -> None:
         """Call `start`, which begins a conversation, at each slot, until canceled."""
-        context, idle = self._context, False
+        context, config, idle = self._context, self._config, False
         while True:
             self._changed.clear()
             due = await context.wait_for_redis(self.next_due)
             if due is None and not idle:
-                log.info(self._why_idle())
+                why = "COORDINATOR_SCHEDULE_MAX is 0" if config.channels else "CHANNEL_THEME_MAP has no Discord channel"
+                more = "no more conversations planned today; COORDINATOR_FIRE_ON_STARTUP=true begins one at each start"
+                log.info(more if config.schedule_max else f"no conversations planned: {why}")
             idle = due is None
             wait = MAX_SLEEP if due is None else due.at - self._clock()
             if due is None or wait > 0:
@@ -141,13 +143,6 @@ class Scheduler:
         self._known = {known: slots for known, slots in self._known.items() if known >= yesterday}
         self._known[key] = plan
         return plan
-
-    def _why_idle(self) -> str:
-        if self._config.schedule_max:
-            return "no more conversations planned today; COORDINATOR_FIRE_ON_STARTUP=true begins one at each start"
-        if not self._config.channels:
-            return "no conversations planned: CHANNEL_THEME_MAP has no Discord channel"
-        return "no conversations planned: COORDINATOR_SCHEDULE_MAX is 0"
 
     async def _claim(self, due: Due) -> bool:
         """Mark the slot as done. Returns whether this process starts its conversation now."""

@@ -240,8 +240,7 @@ class BackgroundScheduler:
         if isinstance(note, UnaskedNote):
             self._noted[note.message_id] = idle.sent_of(note)
         board.asking = None
-        schedule = board.schedule_of(asking.task, asking.agent)
-        if schedule is not None:
+        if (schedule := board.schedule_of(asking.task, asking.agent)) is not None:
             if note is None:
                 schedule.note(did="")
             if undisturbed:

@@ -36,18 +36,15 @@ class Policies:
         name, room = state.policy, state.room
         due = room.due if room is not None else ()
         speakers = self._speakers if room is None else tuple(each for each in room.members if each.name in due)
-        agents = tuple(speaker.name for speaker in speakers)
-        config = self._config
+        agents, config = tuple(speaker.name for speaker in speakers), self._config
         limits = (config.max_rounds, config.turn_delay_min, config.turn_delay_max, config.min_rounds)
         if room is not None and room.guest is not None and name in ("round-robin", "rounds"):
             return Interview(room.names, *limits, room.guest.name)
-        rules = (agents, *limits)
         if name == "round-robin":
-            return RoundRobin(*rules)
+            return RoundRobin(agents, *limits)
         if name == "moderated":
-            return Moderated(*rules, room.moderator if room is not None else None)
+            return Moderated(agents, *limits, room.moderator if room is not None else None)
         if name == "pull":
-            return PullPolicy(*rules, speakers)
-        if room is not None:  # everybody speaks once a round
-            return Rounds(*rules)
-        return Rounds(*rules, {each.name: each.talkativeness for each in speakers if each.talkativeness is not None})
+            return PullPolicy(agents, *limits, speakers)
+        talkative = {each.name: each.talkativeness for each in speakers if each.talkativeness is not None}
+        return Rounds(agents, *limits, talkative if room is None else {})  # in a room everybody speaks once a round

@@ -89,10 +89,9 @@ class CatchUp:
         """Continue the turns that an earlier run or another process left open. Raises StateUnavailable."""
         if not self._lease.is_held:
             return
-        turns, events = self._services.state.turns, []
-        for turn_id in await turns.open_ids(self._agent):
-            if turn_id not in self._queue:
-                events.append(read_saved_event(await turns.left(self._agent, turn_id)).event)
+        turns = self._services.state.turns
+        new = [turn_id for turn_id in await turns.open_ids(self._agent) if turn_id not in self._queue]
+        events = [read_saved_event(await turns.left(self._agent, turn_id)).event for turn_id in new]
         for event in filter(None, events):
             self._queue.enqueue(event)
 
@@ -110,11 +109,10 @@ class CatchUp:
             self._people = set()
         for channel in self._channels.known() if self._unread else ():
             # A past that can't be read now is fetched again by its service, and looked at later.
-            if channel.channel_id in self._unread and await services.chats.of(channel.channel_id).knows_history(
-                channel.channel_id
-            ):
+            channel_id = channel.channel_id
+            if channel_id in self._unread and await services.chats.of(channel_id).knows_history(channel_id):
                 await self._answer_missed_in(channel)
-                self._unread.discard(channel.channel_id)
+                self._unread.discard(channel_id)
 
     async def _answer_missed_in(self, channel: ChannelInfo) -> None:
         """Answer the mentions that have no result yet. Mentions that another answer makes superfluous get their result
@@ -147,12 +145,11 @@ class CatchUp:
             return
         for said in recent:
             heard = read_facts(said, channel.channel_id, channel.guild_id, channel.parent_id, group=channel.group)
-            call = self._calls.detect(heard)
-            if said.speaker.kind != "person" or said.created_at < room.opened_at or said.order is not None:
+            call, is_earlier = self._calls.detect(heard), said.created_at < room.opened_at
+            if said.speaker.kind != "person" or is_earlier or said.order is not None:
                 continue
-            if ignored.has(heard.author_id, heard.author_roles, heard.guild_id):
-                continue
-            if self._stop_orders.is_overruled(said, heard):
+            is_ignored = ignored.has(heard.author_id, heard.author_roles, heard.guild_id)
+            if is_ignored or self._stop_orders.is_overruled(said, heard):
                 continue
             to_notice = call in (None, Call.REPLY) and replies_to_notice(self._services, said, channel.channel_id)
             calls = call not in (None, Call.ALL) and not to_notice
@@ -167,9 +164,8 @@ class CatchUp:
             return None
         if self._services.agents.ignored.has(heard.author_id, heard.author_roles, heard.guild_id):
             return None
-        if call is Call.ALL and heard.parent_id is not None:  # it may be a room
-            return None
-        if says_nothing(said, heard, call):
+        may_be_room = call is Call.ALL and heard.parent_id is not None
+        if may_be_room or says_nothing(said, heard, call):
             return None
         return None if orders.is_order(said.order, heard, call) or orders.is_overruled(said, heard) else call
 

@@ -333,8 +333,7 @@ class PersonaHosts:
         return tuple(hosted.host.agent for hosted in self._hosts.values())
 
     def host_of(self, key: str) -> AgentHost | None:
-        hosted = self._hosts.get(key)
-        return hosted.host if hosted is not None else None
+        return hosted.host if (hosted := self._hosts.get(key)) is not None else None
 
     async def run(self) -> None:
         while True:

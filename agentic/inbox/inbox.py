@@ -122,12 +122,10 @@ class TurnQueue:
         """Put an event into its lane; False if it has come before, or there is no room for it."""
         if self.registry.begin(event.id) != "new":
             return False
-        is_in_private = self._is_in_private(event)
-        if not (self._is_closed and is_in_private) and self.inbox.put(event) is None:
+        if not (self._is_closed and self._is_in_private(event)) and self.inbox.put(event) is None:
             self.registry.forget(event.id)
             return False
-        if is_in_private:
-            self._saving.start(self._save_now(event), "save a message of a private chat")
+        self._save_in_private(event)
         if event.forced:
             self._runner.give_way(event.channel_id)
         return True
@@ -172,15 +170,13 @@ class TurnQueue:
                 grown = replace(grown, id=mention_id(piece.id), asked=piece, pieces=(*waiting.pieces, waiting.asked))
             self.inbox.replace(waiting, grown)
             self.registry.begin(grown.id)
-            if self._is_in_private(grown):
-                self._saving.start(self._save_now(grown), "save a message of a private chat")
+            self._save_in_private(grown)
             return True
         return False
 
     async def stop(self, channels: Collection[int], which: Callable[[TurnEvent], bool]) -> None:
         self._runner.cancel_running(lambda event: event.channel_id in channels and which(event), "stopped")
-        waited = [each for one in channels for each in self.inbox.cancel(one, which)]
-        for event in waited:
+        for event in [each for one in channels for each in self.inbox.cancel(one, which)]:
             await self._runner.cancel_waiting(event, "stopped")
 
     async def cancel(self, turn_id: str, reason: str) -> None:
@@ -212,16 +208,20 @@ class TurnQueue:
             counts = ", ".join(f"{count} {kind}" for kind, count in saved.items())
             log.info("%s: saved waiting events for the next start: %s", self._runner.name, counts)
 
-    async def _save_now(self, event: TurnEvent) -> None:
-        """Save a waiting event, in place of the events it has grown from. A turn that has begun saves itself."""
-        async with self._save_lock:
-            reason = await self._save(event)
-            if reason is not None and self._is_closed:
-                self._report_dropped(event, reason)
+    def _save_in_private(self, event: TurnEvent) -> None:
+        """Save a waiting message of a private chat, in place of the messages it has grown from. A turn that has begun
+        saves itself."""
+
+        async def save() -> None:
+            async with self._save_lock:
+                if (reason := await self._save(event)) is not None and self._is_closed:
+                    self._report_dropped(event, reason)
+
+        if self._is_in_private(event):
+            self._saving.start(save(), "save a message of a private chat")
 
     def _report_dropped(self, event: TurnEvent, reason: str) -> None:
-        name = self._runner.name
-        log.warning("%s: dropped the waiting %s %s: %s", name, event.kind, event.id, reason)
+        log.warning("%s: dropped the waiting %s %s: %s", self._runner.name, event.kind, event.id, reason)
 
     async def _save(self, event: TurnEvent) -> str | None:
         """Return why the event is lost; None if it is saved, or comes again by itself."""
@@ -304,8 +304,7 @@ class Inbox:
         always_fits: Callable[[TurnEvent], bool] = lambda _: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._handle, self._pause, self._can_be_passed = handle, pause, can_be_passed
-        self._clock = clock
+        self._handle, self._pause, self._can_be_passed, self._clock = handle, pause, can_be_passed, clock
         self._max_running, self._max_depth, self._always_fits = max_running, max_depth, always_fits
         self._lanes: dict[Hashable, deque[TurnEvent]] = {}  # including lanes with a running event and no waiting one
         self._running: dict[Hashable, asyncio.Task[None]] = {}
@@ -337,8 +336,7 @@ class Inbox:
     def has_room(self, event: TurnEvent) -> bool:
         if self._closed or self._always_fits(event):
             return not self._closed
-        lane = event.lane
-        lanes = len(self._lanes) + (lane not in self._lanes)
+        lanes = len(self._lanes) + (event.lane not in self._lanes)
         return self._backlog(self._waiting + 1, lanes) <= self._max_depth
 
     def replace(self, event: TurnEvent, other: TurnEvent) -> None:
@@ -346,9 +344,9 @@ class Inbox:
         other, name = other.stamped(event.seq, event.at), event.lane
         if self._next.get(name) == event:
             self._next[name] = other
-            return
-        lane = self._lanes.get(name, deque())
-        lane[lane.index(event)] = other
+        else:
+            lane = self._lanes.get(name, deque())
+            lane[lane.index(event)] = other
 
     def put(self, event: TurnEvent) -> TurnEvent | None:
         """Add the event, with its number and time; None if the inbox is full or closed."""
@@ -423,13 +421,11 @@ class Inbox:
                 lane.remove(first)
                 lane.appendleft(first)
             if (seconds := self._pause(lane[0])) > 0:
-                timer = asyncio.get_running_loop().call_later(seconds, self._resume, name)
-                self._paused[name] = timer
+                self._paused[name] = asyncio.get_running_loop().call_later(seconds, self._resume, name)
                 continue
             self._waiting -= 1
             self._next[name] = lane.popleft()
-            task = asyncio.create_task(self._run_lane(name), name=f"lane {name}")
-            self._running[name] = task
+            self._running[name] = task = asyncio.create_task(self._run_lane(name), name=f"lane {name}")
             task.add_done_callback(partial(self._ended, name))
 
     def _resume(self, name: Hashable) -> None:

@@ -66,8 +66,7 @@ class OptOutReactions:
 
 async def _acknowledge(channels: AgentChannels, channel_id: int, message_id: int, emoji: str) -> None:
     """Show that an order was seen, or why there is no answer."""
-    outlet = await channels.outlet_in_scope(channel_id)
-    if outlet is not None:
+    if (outlet := await channels.outlet_in_scope(channel_id)) is not None:
         await outlet.sink.acknowledge(message_id, emoji)
 
 
@@ -148,15 +147,14 @@ class StopOrders:
         if said.created_at <= self._silence.answered_until(self._channels.place(heard.channel_id)):
             return True
         entries = self._transcripts.of(heard.channel_id).entries()
-        later = [one for one in entries if one.id > said.id and one.speaker.id == said.speaker.id]
-        stops = [one for one in later if one.order is not None and one.order.word == "stop"]
+        later = (one for one in entries if one.id > said.id and one.speaker.id == said.speaker.id)
+        stops = (one for one in later if one.order is not None and one.order.word == "stop")
         return any(self._bots_in(one.addressees) for one in stops)
 
     async def show_stopped(self, heard: IncomingMessage) -> None:
         """Show a person who calls the agent in a stopped channel why there is no answer, once a minute."""
-        where = (heard.channel_id, heard.author_id)
-        if not self._sign_throttle.recently(*where):
-            self._sign_throttle.note(*where)
+        if not self._sign_throttle.recently(heard.channel_id, heard.author_id):
+            self._sign_throttle.note(heard.channel_id, heard.author_id)
             await _acknowledge(self._channels, heard.channel_id, heard.message_id, STOP_SIGN)
 
     async def on_reaction(self, sign: PersonReaction, *, said_at: float | None = None) -> None:
@@ -271,8 +269,7 @@ class MissedOrders:
 
     async def read(self, channel_id: int) -> None:
         """Obey the orders in a channel's transcript, oldest first."""
-        view = self._channels.view_of(channel_id)
-        if view is None:
+        if (view := self._channels.view_of(channel_id)) is None:
             return
         past = self._services.chats.transcripts.of(channel_id).entries()
         oldest = self._services.clock() - MAX_STOP_SECONDS

@@ -121,9 +121,7 @@ def says_nothing(asked: Entry, heard: IncomingMessage, call: Call | None) -> boo
 @or_default(None, "threads count as no rooms")
 async def room_of_thread(services: Services, channel_id: int, parent_id: int | None) -> Room | None:
     """Return the room of a thread, whatever its status; None for any other channel, and if Redis is unavailable."""
-    if parent_id is None:
-        return None
-    return await services.state.coordination.rooms.read(channel_id)
+    return await services.state.coordination.rooms.read(channel_id) if parent_id is not None else None
 
 
 def replies_to_notice(services: Services, said: Entry, channel_id: int) -> bool:
@@ -194,7 +192,7 @@ class BotMentions:
 
     def __init__(self, agent: Agent, services: Services, channels: AgentChannels, queue: TurnQueue) -> None:
         self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
-        self._growing: LRUCache[int, None] = LRUCache(MAX_GROWING)
+        self._growing: LRUCache[int, bool] = LRUCache(MAX_GROWING)
 
     async def heard(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
         services, key = self._services, self._agent.key
@@ -202,19 +200,17 @@ class BotMentions:
         if entry is None or entry.speaker.agent in (None, key):
             return
         # A streamed post calls once it is complete; an edit of any other post calls nobody.
-        grew = entry.id in self._growing
-        self._growing.pop(entry.id, None)
+        grew = self._growing.pop(entry.id, False)
         if is_unfinished(entry.text):
-            self._growing[entry.id] = None
+            self._growing[entry.id] = True
             return
         me = self._channels.own_id(channel_id)
-        if (edited and not grew) or me is None or not calls(entry, me):
+        place, outlet = self._channels.place(channel_id), self._channels.outlet_of(channel_id)
+        if (edited and not grew) or me is None or not calls(entry, me) or outlet is None:
             return
-        if services.silence.check(self._channels.place(channel_id)) is not None:
+        if services.silence.check(place) is not None:
             return
-        if (outlet := self._channels.outlet_of(channel_id)) is None:
-            return
-        room = await room_of_thread(services, channel_id, self._channels.place(channel_id).parent_id)
+        room = await room_of_thread(services, channel_id, place.parent_id)
         if room is not None and room.status == "active" and room.member(key) is not None:
             return  # it speaks there in its turns alone
         await outlet.view.ensure_history()
@@ -348,7 +344,6 @@ class MessageCommands:
         if not asked.speaker.may_manage:
             await replies.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
-
         state = TurnState(self._services.state, agent.key, event.id)
         turn = Turn(agent=agent, outlet=outlet, event=event, state=state)
         mode = mode_of(turn, await build_view(turn))

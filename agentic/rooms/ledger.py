@@ -13,7 +13,7 @@ from agentic.context.entries import one_line
 from agentic.formats import FORMATS
 from agentic.llm.schemas import closed_object
 from agentic.llm.types import Prompt
-from agentic.rooms.room_bot import RoomPost
+from agentic.rooms.room_bot import RoomPost, ThreadWords
 from agentic.rooms.side_call import ask_about_room
 from agentic.state.rooms import MAX_ARGUMENTS, Room
 from agentic.text import named, newest_that_fit
@@ -45,14 +45,14 @@ def ledger_of(room: Room) -> str:
 
 
 async def list_arguments(
-    services: Services, room: Room, read_posts: Callable[[], Awaitable[Sequence[RoomPost]]]
+    services: Services, room: Room, read_words: Callable[[], Awaitable[ThreadWords]]
 ) -> tuple[str, ...]:
     """Return the arguments made so far, one a line; none without a cheap model, or if it fails. The call counts against
     the budgets of the room's first member and of the person who opened the room."""
     cheap = services.models.cheap
     if cheap is None or cheap.rests:
         return ()
-    prompt = prompt_of(room, await read_posts())
+    prompt = prompt_of(room, (await read_words()).posts)
     if not prompt.text:
         return ()
     first, key = room.names[0], ledger_of(room).replace(" ", "-")

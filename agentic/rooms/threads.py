@@ -29,7 +29,7 @@ from agentic.rooms.ledger import ledger_of, list_arguments
 from agentic.rooms.notices import HIDDEN, NOT_LOCKED, for_channel, line_text, slot_line, why_line
 from agentic.rooms.opening import is_opening
 from agentic.rooms.polls import AFTER, BEFORE, MAX_HOURS, poll_of
-from agentic.rooms.room_bot import Poll, RoomBot, RoomPost, Stands, ThreadWords
+from agentic.rooms.room_bot import Poll, RoomBot, Stands, ThreadWords
 from agentic.state.leases import AnyLease
 from agentic.state.rooms import NOT_ASKED, PERSONA_FIELDS, Marks, Room, RoomLine
 from agentic.wire import keys
@@ -122,8 +122,7 @@ class RoomThreadManager:
             while True:
                 await self._follow()
                 now = self._clock()
-                due = [each for each, at in self._due.items() if at <= now and each not in self._busy]
-                for thread_id in due:
+                for thread_id in [each for each, at in self._due.items() if at <= now and each not in self._busy]:
                     del self._due[thread_id]
                     self._busy.add(thread_id)
                     tasks.create_task(self._attend_within(limit, thread_id), name=f"room {thread_id}")
@@ -277,7 +276,7 @@ class RoomThreadManager:
 
     async def _keep_ledger(self, room: Room) -> None:
         """Let the cheap model list the arguments made so far, and give the list to the coordinator."""
-        if made := await list_arguments(self._services, room, partial(self._bots.posts, room)):
+        if made := await list_arguments(self._services, room, partial(self._bots.words, room)):
             outcome = await self._order("room-ledger", room, RoomOrder(ledger=made))
             log.info("room %d: its list of arguments: %s", room.thread_id, outcome)
 
@@ -433,21 +432,17 @@ class ThreadBots:
 
     async def end_poll(self, room: Room, message_id: int) -> None:
         """End a poll, if the bot that posted it is here."""
-        place = room.channel_id, room.thread_id, message_id
-        await self._by_any(self.near(room), lambda bot: bot.end_poll(*place))
+        await self._by_any(self.near(room), lambda bot: bot.end_poll(room.channel_id, room.thread_id, message_id))
 
     async def stands(self, room: Room, message_id: int) -> Stands | None:
         """Return what people answered to a poll; None if it can't be read anymore."""
-        place = room.channel_id, room.thread_id, message_id
-        found = await self._by_any(self.near(room)[:1], lambda bot: bot.stands(*place))
+        first = self.near(room)[:1]
+        found = await self._by_any(first, lambda bot: bot.stands(room.channel_id, room.thread_id, message_id))
         return found[0] if found else None
 
     async def is_gone(self, room: Room) -> bool:
         """Whether the thread was deleted; False if the bots can't tell."""
         return any(await self._by_any(self.near(room), lambda bot: bot.is_gone(room.channel_id, room.thread_id)))
-
-    async def posts(self, room: Room) -> Sequence[RoomPost]:
-        return (await self.words(room)).posts
 
     async def words(self, room: Room) -> ThreadWords:
         """Return what was said in the thread; nothing if it can't be read anymore. Only members' posts are posts of the

@@ -123,8 +123,7 @@ class Bus:
     def unsubscribe(self, channel: str) -> None:
         """Remove all handlers of `channel`, and drop the messages that wait for them."""
         self._handlers.pop(channel, None)
-        lane = self._lanes.pop(channel, None)
-        if lane is not None:
+        if (lane := self._lanes.pop(channel, None)) is not None:
             lane.close()
         self._changed.set()
 
@@ -166,11 +165,11 @@ class Bus:
         instruction and has vanished is waited for, and so is a result that was sent just before the deadline.
         """
         self.listen_to(agent)
-        if instruction.deadline is None:
-            update = {"deadline": self._clock() + DEFAULT_DEADLINE_SECONDS}
-            instruction = instruction.model_copy(update=update)
-        assert instruction.deadline is not None
-        deadline = instruction.deadline + (0.0 if instruction.room is None else LATE_SECONDS)
+        deadline = instruction.deadline
+        if deadline is None:
+            deadline = self._clock() + DEFAULT_DEADLINE_SECONDS
+            instruction = instruction.model_copy(update={"deadline": deadline})
+        deadline += 0.0 if instruction.room is None else LATE_SECONDS
         key = (agent, instruction.instruction_id)
         if key in self._requests:
             raise ValueError(f"instruction {key[1]} is being asked already")

@@ -10,7 +10,6 @@ compared, because members aren't cached. The rules are Discord's
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -22,8 +21,6 @@ from agentic.chat.service import Person, PersonReaction
 from agentic.chat.transcript import Transcripts
 from agentic.context.commands import order_in
 from agentic.ids import sent_at
-
-log = logging.getLogger(__name__)
 
 GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
 MainChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel

@@ -123,29 +123,24 @@ class HistoryFetcher:
                 await asyncio.wait((running,))
             if not self._lacks(channel_id, pins):
                 continue
-            task = self._start(channel_id, reader, pins)
-            if task is not None:
+            if (task := self._start(channel_id, reader, pins)) is not None:
                 await asyncio.wait((task,))
             # Queue a failed read for later, or another read now if more is wanted than when this one began.
             loop = asyncio.get_running_loop()
             at = self._not_before.get(channel_id, 0.0)
-            wanted = (
-                channel_id not in self._refused
-                if at > loop.time()
-                else not self._transcripts.of(channel_id).is_complete
-            )
+            has_failed, is_refused = at > loop.time(), channel_id in self._refused
+            wanted = not is_refused if has_failed else not self._transcripts.of(channel_id).is_complete
             if wanted and channel_id not in self._waiting:
                 self._again[channel_id] = loop.call_at(at, self.want, channel_id, reader, pins)
             if task is not None:
                 await asyncio.sleep(READ_PACE)
 
     def _start(self, channel_id: int, reader: Reader, pins: PinReader | None) -> asyncio.Task[None] | None:
-        now = asyncio.get_running_loop().time()
-        if self._not_before.get(channel_id, 0.0) > now:
+        if self._not_before.get(channel_id, 0.0) > asyncio.get_running_loop().time():
             return None
         task = asyncio.create_task(self._read(channel_id, reader, pins), name=f"history {channel_id}")
-        self._tasks[channel_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(channel_id, None))
+        self._tasks[channel_id] = task
         return task
 
     async def _read(self, channel_id: int, reader: Reader, pins: PinReader | None) -> None:
@@ -239,8 +234,7 @@ class HistoryCache:
     async def channel(self, gate: Gate, guild: discord.Guild, channel_id: int) -> object:
         """Return a channel or thread of the guild, or some other object if the gate's bot can't see it. py-cord knows
         channels and active threads; an archived thread is requested."""
-        known = guild.get_channel_or_thread(channel_id)
-        if known is not None:
+        if (known := guild.get_channel_or_thread(channel_id)) is not None:
             return known
         key = (guild.me.id, channel_id)
         if key not in self._found:

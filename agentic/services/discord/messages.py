@@ -189,8 +189,8 @@ def to_entries(messages: Iterable[discord.Message], directory: Directory) -> lis
         except Exception as error:  # an odd message must not lose the others
             log.warning("reading message %d failed: %s; it is skipped", message.id, type(error).__name__)
         else:
-            found += [entry] if entry is not None else []
-    return found
+            found.append(entry)
+    return [entry for entry in found if entry is not None]
 
 
 def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
@@ -321,16 +321,13 @@ def _lines(payload: Json, names: Mapping[int, str]) -> Iterator[str]:
 
 def _poll(poll: Json, names: Mapping[int, str]) -> str:
     results = poll.get("results")
-    counts = {}
-    if isinstance(results, dict):
-        counts = {_number(each.get("id")): _number(each.get("count")) for each in _dicts(results.get("answer_counts"))}
+    known = results if isinstance(results, dict) else {}
+    counts = {_number(each.get("id")): _number(each.get("count")) for each in _dicts(known.get("answer_counts"))}
     answers = []
     for answer in _dicts(poll.get("answers")):
-        votes = ""
-        if results is not None:
-            votes = f" ({counted(counts.get(_number(answer.get('answer_id')), 0), 'vote')})"
+        votes = f" ({counted(counts.get(_number(answer.get('answer_id')), 0), 'vote')})" if results is not None else ""
         answers.append(f"{_media(answer.get('poll_media'))}{votes}")
-    ended = isinstance(results, dict) and bool(results.get("is_finalized"))
+    ended = bool(known.get("is_finalized"))
     question = f"{_media(poll.get('question'))}{' (ended)' if ended else ''}"
     return _line("poll: ", [question, *answers], names, " / ")
 
@@ -357,11 +354,9 @@ def _media(media: object) -> str:
 
 
 def _embed_words(embed: Json) -> Iterator[str]:
-    for part in ("provider", "author"):
-        if isinstance(found := embed.get(part), dict):
-            yield str(found.get("name") or "")
-    yield str(embed.get("title") or "")
-    yield str(embed.get("description") or "")
+    for part in _dicts([embed.get("provider"), embed.get("author")]):
+        yield str(part.get("name") or "")
+    yield from (str(embed.get(part) or "") for part in ("title", "description"))
     for field in _dicts(embed.get("fields")):
         yield f"{field.get('name') or ''}: {field.get('value') or ''}"
     if isinstance(footer := embed.get("footer"), dict):

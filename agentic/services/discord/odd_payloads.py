@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,21 +89,16 @@ def _guarded_parser(event: str, parse: Parse, state: Any, odd: UnreadableLog) ->
         except Exception as error:  # py-cord fails in many ways on an odd payload
             if event == READY:
                 raise UnreadableReady(type(error).__name__) from error
-            odd.note(event, error, _parse_rest(event, parse, state, data))
+            so = "it is skipped"
+            try:
+                if (rest := readable_event(state, event, data)) is not None:
+                    parse(rest)
+                    so = f"it is used without {list_left_out(data, rest)}"
+            except Exception as again:
+                log.debug("reading a part of %s failed too: %s", event, type(again).__name__)
+            odd.note(event, error, so)
 
     return guarded
-
-
-def _parse_rest(event: str, parse: Parse, state: Any, data: Any) -> str:
-    """Parse the readable part of an event. Return the consequence for the log."""
-    try:
-        rest = readable_event(state, event, data)
-        if rest is not None:
-            parse(rest)
-            return f"it is used without {list_left_out(data, rest)}"
-    except Exception as error:
-        log.debug("reading a part of %s failed too: %s", event, type(error).__name__)
-    return "it is skipped"
 
 
 def _guard_messages(state: Any, odd: UnreadableLog) -> None:
@@ -142,13 +138,13 @@ class UnreadableLog:
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name, self._clock = name, clock
         self._logged: dict[tuple[str, str], float] = {}
-        self._skipped: dict[tuple[str, str], int] = {}
+        self._skipped = Counter[tuple[str, str]]()
 
     def note(self, what: str, error: BaseException, so: str) -> None:
         """Log that parsing `what` failed with `error`, and the consequence `so`."""
         kind, now = (what, type(error).__name__), self._clock()
         if now - self._logged.get(kind, -LOG_AGAIN) < LOG_AGAIN:
-            self._skipped[kind] = self._skipped.get(kind, 0) + 1
+            self._skipped[kind] += 1
             return
         self._logged[kind] = now
         before = self._skipped.pop(kind, 0)

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
 import discord
@@ -24,7 +23,6 @@ from agentic.chat.formatting import FENCE
 from agentic.chat.outlet import CannotPost, Post, Posted, ignore_post, is_unfinished, pick_sources, title_of
 from agentic.chat.splitting import MAX_MESSAGE
 from agentic.chat.transcript import Transcript, Transcripts
-from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import ImageLimits, scale
 from agentic.services.discord.channels import Channel, refusal_in
@@ -183,20 +181,16 @@ class EarlierPosts:
     def take(self, text: str | None, nonce: str) -> discord.Message | None:
         """Remove and return the message that is this part, or None if there is none. A `text` of None means a picture
         alone."""
-        for message in self._messages:
-            if str(message.nonce) == nonce or _same(message, text):
-                self._messages.remove(message)
-                return message
-        if text is not None:
-            return self.take_unfinished()
-        return None
+        same = self._take(lambda message: str(message.nonce) == nonce or _same(message, text))
+        return same if same is not None or text is None else self.take_unfinished()
 
     def take_unfinished(self) -> discord.Message | None:
-        for message in self._messages:
-            if is_unfinished(message.content):
-                self._messages.remove(message)
-                return message
-        return None
+        return self._take(lambda message: is_unfinished(message.content))
+
+    def _take(self, which: Callable[[discord.Message], bool]) -> discord.Message | None:
+        if (found := next(filter(which, self._messages), None)) is not None:
+            self._messages.remove(found)
+        return found
 
 
 def _same(message: discord.Message, text: str | None) -> bool:
@@ -311,12 +305,10 @@ async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
         except FetchRefused as error:
             log.warning("channel %d: scaling a picture of %d bytes failed: %s", channel.id, len(picture.data), error)
     embed = discord.Embed(color=post.cost.color).set_footer(text=str(post.cost)) if post.cost and embeds else None
-    return Extras(attach=partial(_make_file, picture) if picture is not None else None, embed=embed)
-
-
-def _make_file(picture: Picture) -> discord.File:
-    suffix = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
-    return discord.File(io.BytesIO(picture.data), filename=f"picture.{suffix}")
+    if picture is None:
+        return Extras(embed=embed)
+    data, suffix = picture.data, picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
+    return Extras(attach=lambda: discord.File(io.BytesIO(data), filename=f"picture.{suffix}"), embed=embed)
 
 
 def text_limit(post: Post, most: int) -> int:

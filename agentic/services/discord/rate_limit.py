@@ -87,8 +87,7 @@ class RequestWindow:
 
     def enter_if_quiet(self, share: float) -> bool:
         """Pass if less than `share` of the window is used and nothing waits. Return whether it passed."""
-        quiet = self.is_quiet(share)
-        if quiet:
+        if quiet := self.is_quiet(share):
             self._passed.append(asyncio.get_running_loop().time())
         return quiet
 
@@ -123,13 +122,13 @@ class RefusedRequests:
         state: State = "closed" if refused >= self._close_at else "narrow" if refused >= self._narrow_at else "open"
         if state != self._logged:
             self._logged = state
-            passing = {"narrow": "sending only answers to people", "closed": "sending nothing"}
             if state == "open":
                 log.warning("Discord refuses fewer requests again; sending everything")
             else:
+                passing = "sending only answers to people" if state == "narrow" else "sending nothing"
                 text = "DISCORD REFUSED %d REQUESTS (401, 403, 429) IN TEN MINUTES: %s until there are fewer, because "
                 text += "Discord would ban this machine. Look for a wrong token or a missing permission"
-                log.error(text, refused, passing[state])
+                log.error(text, refused, passing)
         return state
 
     def may_pass(self, *, answers: bool) -> bool:
@@ -225,10 +224,10 @@ async def log_in(client: discord.Client, token: str, name: str, rng: random.Rand
             await client.login(token)
             return
         except (discord.HTTPException, *_FAILURES) as error:
-            if isinstance(error, discord.HTTPException) and not is_temporary(error):
-                raise
             # Without the error's own text, which may contain the request's content.
             if isinstance(error, discord.HTTPException):
+                if error.status < 500 and error.status != 429:  # a retry would get the same answer
+                    raise
                 why = f"Discord answers {error.status}"
             elif isinstance(error, _UNREADABLE):
                 why = f"the answer is unreadable; is there a proxy in between? ({type(error).__name__})"
@@ -238,8 +237,3 @@ async def log_in(client: discord.Client, token: str, name: str, rng: random.Rand
         delayed.set()
         await client.http.close()  # each login creates its own session
         await asyncio.sleep(pause)
-
-
-def is_temporary(error: discord.HTTPException) -> bool:
-    """Return whether a retry may succeed: Discord failed, or it got too many requests."""
-    return error.status >= 500 or error.status == 429

@@ -224,9 +224,9 @@ class DiscordStreamingPost:
         """Stop streaming. Waits for a running request, which must not arrive after the final one."""
         self._stopping.set()
         self._updated.set()
-        if self._task is None:
-            return
         task, self._task = self._task, None
+        if task is None:
+            return
         try:
             await asyncio.wait((task,), timeout=STOP_SECONDS)
         finally:
@@ -313,9 +313,8 @@ class DiscordCommandReplies:
         data = self._gate.clean(content).encode("utf-8", "replace")
         if len(data) > MAX_FILE_BYTES:
             data = data[:MAX_FILE_BYTES].decode("utf-8", "ignore").encode() + b"\n(cut here: too long for Discord)\n"
-        return await self._say(
-            self._writer, note, occasion, Extras(attach=lambda: discord.File(io.BytesIO(data), filename=filename))
-        )
+        extras = Extras(attach=lambda: discord.File(io.BytesIO(data), filename=filename))
+        return await self._say(self._writer, note, occasion, extras)
 
     async def _say(
         self,

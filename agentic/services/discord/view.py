@@ -143,10 +143,7 @@ class DiscordView:
         """Wait briefly for the history and the pins of the channel and of a thread's parent."""
         above = self.parent
         own = self._fetcher.ensure_complete(self.channel.id, self.read_page, self.read_pins)
-        if above is None:
-            await own
-        else:
-            await asyncio.gather(own, above.ensure_history())
+        await (own if above is None else asyncio.gather(own, above.ensure_history()))
 
     async def fetch_history(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
         """Return the newest `messages` up to an interval's last one, oldest first, in any channel of this server, or
@@ -185,8 +182,7 @@ class DiscordView:
             async with asyncio.timeout(PAGE_TIMEOUT):
                 message = await self.gate.message(place.channel, entry.id)
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            text = "message %d: reading new addresses of its files failed: %s"
-            log.info(text, entry.id, error_code(error))
+            log.info("message %d: reading new addresses of its files failed: %s", entry.id, error_code(error))
             return entry
         found = to_entries([message] if message is not None else [], self.transcripts.directory)
         addresses = {file.id: file.url for fresh in found for file in fresh.attachments}
@@ -261,10 +257,8 @@ class DiscordView:
 
     async def _member(self, user_id: int) -> discord.Member | None:
         guild = guild_of(self.channel)
-        if guild is None:
-            return None
         try:
-            return await self.gate.member(guild, user_id)
+            return await self.gate.member(guild, user_id) if guild is not None else None
         except REQUEST_ERRORS as error:
             log.info("user %d: reading their roles failed: %s; assuming none", user_id, error_code(error))
             return None

@@ -84,9 +84,8 @@ UNCERTAIN = (*CONNECTION_ERRORS, TimeoutError, UnreadableAnswer, discord.Discord
 DEFAULT_AVATARS = 6  # Discord's own (discord.com/developers/docs/reference#image-formatting)
 
 _INVISIBLE = frozenset({"Cf", "Cs", "Co", "Cn"})
-_LOOK_ALIKES = {ord("@"): "＠", ord("#"): "＃", ord(":"): "：", ord("`"): "'"} | dict.fromkeys(
-    (*range(32), *range(0x7F, 0xA0)), " "
-)
+_CONTROLS = (*range(32), *range(0x7F, 0xA0))
+_LOOK_ALIKES = {ord("@"): "＠", ord("#"): "＃", ord(":"): "：", ord("`"): "'"} | dict.fromkeys(_CONTROLS, " ")
 _UNKNOWN_WEBHOOK, _INVALID_TOKEN = 10015, 50027  # discord.com/developers/docs/topics/opcodes-and-status-codes
 
 T = TypeVar("T")
@@ -162,10 +161,8 @@ class Webhooks:
     async def change(
         self, gate: Gate, channel: Channel, message_id: int, text: str | None, extras: Extras = NO_EXTRAS
     ) -> discord.WebhookMessage:
-        thread = _thread(channel)
-        return await self._by(
-            gate, channel, lambda webhook: gate.edit_by_webhook(webhook, message_id, text, extras, thread=thread)
-        )
+        edit, thread = gate.edit_by_webhook, _thread(channel)
+        return await self._by(gate, channel, lambda webhook: edit(webhook, message_id, text, extras, thread=thread))
 
     async def delete(self, gate: Gate, channel: Channel, message_id: int) -> None:
         thread = _thread(channel)
@@ -197,8 +194,7 @@ class Webhooks:
 
     async def _webhook(self, gate: Gate, place: MainChannel) -> discord.Webhook:
         async with self._locks.setdefault(place.id, asyncio.Lock()):
-            known = self._known.get(place.id)
-            if known is not None:
+            if (known := self._known.get(place.id)) is not None:
                 return known
             if not place.permissions_for(place.guild.me).manage_webhooks:
                 if place.id not in self._warned:
@@ -216,8 +212,8 @@ class Webhooks:
             return webhook
 
     def _made_by_us(self, webhooks: Iterable[discord.Webhook]) -> Iterator[discord.Webhook]:
-        makers = ((webhook, webhook.user) for webhook in webhooks)
-        return (one for one, by in makers if by is not None and self._directory.agent_of(by.id) is not None)
+        made = ((webhook, webhook.user) for webhook in webhooks)
+        return (one for one, by in made if by is not None and self._directory.agent_of(by.id) is not None)
 
 
 class ToolDisplay:

@@ -110,9 +110,8 @@ class SignalSink(SinkWithoutSigns):
         if self._account.chats.recipient(self._view.chat) is None:
             return "unknown_channel"
         person = self._account.chats.person(self._view.chat)
-        if person is not None and not self._account.contacts.is_allowed(person):
-            return "not_permitted"
-        return None
+        is_allowed = person is None or self._account.contacts.is_allowed(person)
+        return None if is_allowed else "not_permitted"
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
         """Post text and picture as one message, or as several if the text is too long. It mentions nobody.

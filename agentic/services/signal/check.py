@@ -10,6 +10,7 @@ from agentic.findings import Findings
 from agentic.services.signal.client import SignalClient, SignalError, Unreachable
 from agentic.services.signal.envelopes import mask_address
 from agentic.services.signal.settings import SignalSettings
+from agentic.text import counted
 
 
 async def check_signal(settings: Settings, found: Findings) -> None:
@@ -20,8 +21,7 @@ async def check_signal(settings: Settings, found: Findings) -> None:
     elif "all" in own.signal_allowed:
         found.warn("Signal", "anyone who knows a number gets answers, at your cost", "list people in SIGNAL_ALLOWED")
     else:
-        count = len(own.signal_allowed)
-        found.ok("Signal", f"{count} {'person' if count == 1 else 'people'} may write to the bots")
+        found.ok("Signal", f"{counted(len(own.signal_allowed), 'person', 'people')} may write to the bots")
     by_key = {one.key: one for one in list_agents(settings, PersonaFolders(settings.personas_dir).refresh())}
     for key in own.signal_numbers:
         agent = by_key.get(key)

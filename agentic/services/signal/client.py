@@ -26,6 +26,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -109,11 +110,6 @@ class Refused(SignalError):
     def is_uncertain(self) -> bool:
         """Whether the message may have been sent anyway: something failed in the server or behind a proxy."""
         return self.status >= 500 and self.status != 503
-
-    @property
-    def is_not_yet(self) -> bool:
-        """Whether a server that is still starting may answer this."""
-        return self.status in (400, 404) or self.status >= 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,17 +253,14 @@ class SignalClient:
         NotConnected if the server never got the message.
         """
         body: dict[str, object] = {"number": number, "recipients": [recipient], "message": text, "text_mode": "styled"}
-        if pictures:
+        files = [(picture.media_type, picture_name(picture), picture.data) for picture in pictures]
+        files += [("application/json", file[0], file[1].encode())] if file is not None else []
+        if files:
             body["base64_attachments"] = [
-                f"data:{picture.media_type};filename={picture_name(picture)};base64,{base64.b64encode(picture.data).decode()}"
-                for picture in pictures
+                f"data:{kind};filename={name};base64,{base64.b64encode(data).decode()}" for kind, name, data in files
             ]
-        if file is not None:
-            data = base64.b64encode(file[1].encode()).decode()
-            body["base64_attachments"] = [f"data:application/json;filename={file[0]};base64,{data}"]
         if quoted is not None:
-            body["quote_timestamp"] = quoted.message.timestamp
-            body["quote_author"] = quoted.message.author
+            body |= {"quote_timestamp": quoted.message.timestamp, "quote_author": quoted.message.author}
             body["quote_message"] = quoted.text
         url = self._url("v2", "send")
 
@@ -367,7 +360,8 @@ class SignalClient:
                 error = unreachable
             except Refused as refused:
                 tries += refused.is_passing
-                if tries > RETRIES or not (refused.is_passing or (is_starting and refused.is_not_yet)):
+                is_not_yet = is_starting and (refused.status in (400, 404) or refused.status >= 500)
+                if tries > RETRIES or not (refused.is_passing or is_not_yet):
                     raise
                 error = refused
             if clock() + pause > end:
@@ -378,9 +372,8 @@ class SignalClient:
 
     async def _call_until_done(self, method: str, path: str, number: str, body: Mapping[str, object]) -> None:
         """Make a request that may be repeated, waiting while the server restarts."""
-        await self._until_done(
-            lambda: self._call(method, path, number, body), f"a request of {path}", repeatable=True, seconds=COLD_START
-        )
+        call = partial(self._call, method, path, number, body)
+        await self._until_done(call, f"a request of {path}", repeatable=True, seconds=COLD_START)
 
     async def _call(self, method: str, path: str, number: str, body: Mapping[str, object] | None = None) -> object:
         url = self._url("v1", path, number)
@@ -403,8 +396,8 @@ class SignalClient:
         except FetchRefused as error:
             raise Unreadable(error.reason) from error
         found: Any = None
-        with suppress(ValueError, RecursionError):
-            found = json.loads(data) if data.strip() else None
+        with suppress(ValueError, RecursionError):  # or it has no JSON
+            found = json.loads(data)
         if 200 <= answer.status < 300:
             return found
         is_json = isinstance(found, dict)

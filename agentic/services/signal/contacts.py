@@ -200,9 +200,8 @@ class Contacts:
         kept.name, kept.former = kept.name or gone.name, kept.former | gone.former
         self._by_id[gone.base] = kept
         self._strangers.pop(gone, None)
-        log.debug(
-            "Signal: joined two contacts of one person with the phone number %s", mask_address(by_number.number or "")
-        )
+        number = mask_address(by_number.number or "")
+        log.debug("Signal: joined two contacts of one person with the phone number %s", number)
         return kept
 
     def _index(self, who: Contact) -> None:

@@ -301,8 +301,7 @@ class Changes:
         handler: AccountHandler,
         store: VanishingMessages | None = None,
     ) -> None:
-        self._account, self._reader, self._handler = account, reader, handler
-        self._store = store
+        self._account, self._reader, self._handler, self._store = account, reader, handler, store
         self._reactions: LRUCache[tuple[int, int], str] = LRUCache(MAX_REACTIONS)  # message, person → emoji
         self._vanishing: dict[int, asyncio.TimerHandle] = {}
         # chat → seconds until messages vanish, the first message that does
@@ -324,8 +323,7 @@ class Changes:
 
     async def edit(self, who: Contact, chat: Chat, edit: EditMessage) -> None:
         """Apply an edit if it comes from the message's author. The message keeps its id."""
-        known = self._reader.own(who, chat, edit.target_sent_timestamp)
-        if known is None:
+        if (known := self._reader.own(who, chat, edit.target_sent_timestamp)) is None:
             return
         if edit.data_message.timestamp is not None:
             self._reader.note_version(chat, edit.data_message.timestamp, known.id)
@@ -378,8 +376,7 @@ class Changes:
                 self._schedule_deletion(chat, message, max(0.0, at - now))
 
     async def _remove(self, chat: Chat, message: int) -> None:
-        timer = self._vanishing.pop(message, None)
-        if timer is not None:
+        if (timer := self._vanishing.pop(message, None)) is not None:
             timer.cancel()
         self._account.transcripts.changed(chat.channel_id, (message,))
         self._account.transcript(chat).delete(message)

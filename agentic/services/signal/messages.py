@@ -116,15 +116,13 @@ class MessageReader:
 
     async def _text(self, data: DataMessage) -> str:
         """Return the whole text: the message may contain only the beginning of a long text."""
-        text, whole = data.message or "", data.long_text
+        text, whole, client = data.message or "", data.long_text, self._account.client
         if whole is not None and whole.id is not None and len(text.encode("utf-8", "replace")) < (whole.size or 0):
-            client = self._account.client
             try:
                 found = await client.file(client.file_url(whole.id), 4 * MAX_TEXT, seconds=LONG_TEXT_SECONDS)
+                return found.decode("utf-8", "replace")[:MAX_TEXT]
             except FetchRefused as error:
                 log.warning("Signal: reading the rest of a long message failed: %s; its text is cut short", error)
-            else:
-                return found.decode("utf-8", "replace")[:MAX_TEXT]
         return text or next((shown for part, shown in PLACEHOLDERS.items() if getattr(data, part)), "")
 
     def _attachment(self, file: File) -> Attachment:

@@ -56,15 +56,10 @@ class Style(IntEnum):
 
 
 _STYLES = {
-    "bold": Style.BOLD,
-    "both": Style.BOLD,
-    "underlined": Style.ITALIC,
+    **dict.fromkeys(("bold", "both"), Style.BOLD),
+    **dict.fromkeys(("underlined", "star", "score"), Style.ITALIC),
     "struck": Style.STRIKE,
-    "star": Style.ITALIC,
-    "score": Style.ITALIC,
 }
-
-
 MARKS = {Style.ITALIC: "*", Style.STRIKE: "~", Style.BOLD: "**", Style.MONO: "`", Style.SPOILER: "||"}
 
 
@@ -129,26 +124,21 @@ def _inline(text: str, style: Style) -> Iterator[Run]:
     at = 0
     for found in _INLINE.finditer(text):
         yield Run(text[at : found.start()], style)
-        yield from _match_runs(found, style)
-        at = found.end()
-    yield Run(text[at:], style)
-
-
-def _match_runs(found: re.Match[str], style: Style) -> Iterator[Run]:
-    kind = found.lastgroup or ""
-    if kind in _STYLES:
-        yield from _inline(found[kind], max(style, _STYLES[kind]))
-    elif kind == "code":
-        yield Run(found["code"].strip() or found["code"], max(style, Style.MONO))
-    elif kind == "link":
-        title, link = found["title"], found["link"]
-        if title.strip() in (link, link.partition("://")[2]):
-            yield Run(link, style)
+        at, kind = found.end(), found.lastgroup or ""
+        if kind in _STYLES:
+            yield from _inline(found[kind], max(style, _STYLES[kind]))
+        elif kind == "code":
+            yield Run(found["code"].strip() or found["code"], max(style, Style.MONO))
+        elif kind == "link":
+            title, link = found["title"], found["link"]
+            if title.strip() in (link, link.partition("://")[2]):
+                yield Run(link, style)
+            else:
+                yield from _inline(title, style)
+                yield Run(f" ({link})", style)
         else:
-            yield from _inline(title, style)
-            yield Run(f" ({link})", style)
-    else:
-        yield Run(f":{found[kind]}:" if kind == "emoji" else found[kind], style)
+            yield Run(f":{found[kind]}:" if kind == "emoji" else found[kind], style)
+    yield Run(text[at:], style)
 
 
 def plain(runs: Iterable[Run]) -> str:

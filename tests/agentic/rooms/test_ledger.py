@@ -8,7 +8,7 @@ import pytest
 
 from agentic.llm.errors import ServerFailed
 from agentic.rooms.ledger import INPUT_CHARACTERS, arguments_in, list_arguments, prompt_of
-from agentic.rooms.room_bot import RoomPost
+from agentic.rooms.room_bot import RoomPost, ThreadWords
 from agentic.state.budgets import Caps
 from agentic.state.rooms import MAX_ARGUMENTS
 from tests.agentic.rooms.test_positions import POSTS, ROOM, cheap
@@ -31,7 +31,7 @@ async def listed(said: object, posts=POSTS, caps: Caps | None = None):
     positions, model, state = cheap(said, caps)
 
     async def read():
-        return posts
+        return ThreadWords(tuple(posts))
 
     return await list_arguments(positions.args[0], DEBATE, read), model.asked, state.recorded
 
@@ -48,7 +48,7 @@ async def test_a_phase_is_paid_twice_at_most_if_the_program_ends_before_it_used_
     positions, model, _ = cheap(answer(argument("Ada", "It has seeds.")))
 
     async def read():
-        return POSTS
+        return ThreadWords(tuple(POSTS))
 
     assert await list_arguments(positions.args[0], DEBATE, read)
     assert await list_arguments(positions.args[0], DEBATE, read)

@@ -777,8 +777,8 @@ async def test_at_the_end_of_each_phase_the_arguments_are_listed_once(monkeypatc
     world, phases = World(), list[str]()
     world.posts_there = [RoomPost(51, "ada", "No.")]
 
-    async def list_arguments(services, room, read_posts):
-        assert list(await read_posts()) == world.posts_there
+    async def list_arguments(services, room, read_words):
+        assert list((await read_words()).posts) == world.posts_there
         phases.append(room.phase)
         return (f"Ada: No (open, after {len(phases)})",)
 
