@@ -11,6 +11,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -283,14 +284,15 @@ class RecordFile:
 
     async def _connect(self, path: Path) -> aiosqlite.Connection:
         try:
-            connection = await connect(path)
-            # A new file gets its tables one after the other, so check for the last.
-            applied = await connection.execute_fetchall(
-                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'"
-            ) and await connection.execute_fetchall("SELECT number FROM migrations")
-            if len(list(applied)) < len(read_migrations()):
-                await connection.close()
-                raise Refused(404, NOTHING_YET)
+            async with AsyncExitStack() as closing:
+                connection = await closing.enter_async_context(connect(path))
+                # A new file gets its tables one after the other, so check for the last.
+                applied = await connection.execute_fetchall(
+                    "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'"
+                ) and await connection.execute_fetchall("SELECT number FROM migrations")
+                if len(list(applied)) < len(read_migrations()):
+                    raise Refused(404, NOTHING_YET)
+                closing.pop_all()
             return connection
         except RecordError:
             raise Refused(404, NOTHING_YET) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -149,7 +149,8 @@ async def console_client(
 
 @asynccontextmanager
 async def client_of(parts: ConsoleContext, *more: web.RouteDef) -> AsyncIterator[TestClient[Any, Any]]:
-    async with TestClient(TestServer(console_app(parts, *more))) as client:
+    # A history that stays open has a thread, and a process doesn't end before it.
+    async with aclosing(parts.store), TestClient(TestServer(console_app(parts, *more))) as client:
         yield client
 
 

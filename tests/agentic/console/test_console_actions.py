@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -357,8 +357,7 @@ async def test_what_was_done_is_listed_from_the_record(tmp_path):
     with closing(sqlite3.connect(path)) as db, db:
         rows = [(name, name, 4e9) for name in ("replay", "go_on")]
         db.executemany("INSERT INTO actions (id, action, at, by) VALUES (?, ?, ?, 'console')", rows)
-    store = RecordFile(path)
-    async with console_client(store=store) as client, aclosing(store):
+    async with console_client(store=RecordFile(path)) as client:
         first = await (await client.get("/api/actions")).json()
         assert first["items"]
         assert {"by", "action", "what", "outcome", "detail", "at", "agent", "channel"} <= first["items"][0].keys()

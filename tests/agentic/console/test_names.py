@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import aclosing, closing
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,7 @@ async def pages(parts: ConsoleContext, tmp_path: Path) -> AsyncIterator[Pages]:
     change(folder, "memory.md", lambda _: f"- Tea. <!-- channel:{ROOM} by:{WHO} -->\n")
     spent = {f"channel:{ROOM}": 500_000, f"person:{WHO}": 500_000}  # millionths of a dollar
     await parts.state.link.call(lambda redis: redis.hset(keys.budget(today(parts)), mapping=spent))
-    store = RecordFile(path)
-    async with aclosing(store), pages_of(replace(parts, store=store)) as asked:
+    async with pages_of(replace(parts, store=RecordFile(path))) as asked:
         yield asked
 
 

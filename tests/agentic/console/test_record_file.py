@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 from support.records import fill
+from support.redis_server import until
 
 from agentic.console.parts import RecordFile
 from agentic.console.requests import Refused
@@ -25,3 +28,17 @@ async def test_a_file_that_was_deleted_or_replaced_is_not_read_on(tmp_path: Path
             await store.open()
         backup.rename(path)
         assert (await file_state(await store.open())).counts["turns"] == 20
+
+
+async def test_an_opening_that_is_canceled_at_any_moment_leaves_no_thread(tmp_path: Path) -> None:
+    fill(path := tmp_path / "record.db", 1)
+    kept, threads = [], threading.active_count()
+    for milliseconds in range(20):
+        opening = asyncio.create_task(RecordFile(path).open())
+        await asyncio.sleep(milliseconds / 1000)
+        opening.cancel()
+        kept += await asyncio.gather(opening, return_exceptions=True)
+    for opened in kept:
+        if not isinstance(opened, BaseException):
+            await opened.close()
+    await until(lambda: threading.active_count() <= threads)

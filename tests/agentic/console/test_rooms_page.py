@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -283,8 +283,7 @@ async def test_the_season_gives_every_share_with_its_count_and_interval(tmp_path
             )
             votes = [(contest, "ada", "x/one", 3), (contest, "claude", "x/two", 1)]
             db.executemany("INSERT INTO contenders (contest_id, agent, model, votes) VALUES (?, ?, ?, ?)", votes)
-    store = RecordFile(file)
-    async with aclosing(store), page(store=store) as console:
+    async with page(store=RecordFile(file)) as console:
         first = (await console.get("/api/arena"))["items"][0]
         assert (first["agent"], first["model"], first["contests"]) == ("ada", "x/one", 2)
         assert (first["wins"]["count"], first["wins"]["of"]) == (2, 2)

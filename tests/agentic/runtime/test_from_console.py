@@ -63,10 +63,7 @@ async def console(tmp_path, link, *answers, **more):
                 "models": ["llamacpp/local"],
                 "personas": ["bold"],
             }
-            try:
-                yield post, notes.taken, server
-            finally:
-                await store.aclose()
+            yield post, notes.taken, server
 
 
 async def costs_of(agent, link):
