@@ -10,7 +10,6 @@ import importlib.util
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agentic.process.root import ROOT
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
@@ -142,19 +142,13 @@ def unnamed(page: Page) -> list[str]:
     )
 
 
-def unused_port() -> int:
-    """A port that no other program on this machine is likely to take meanwhile, as it might the usual one."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 class Program:
     """`python run_all.py --local --scripted` in a folder of its own; `url` is the address that its header shows."""
 
     def __init__(
         self, folder: Path, *arguments: str, command: tuple[str, ...] = ("run_all.py", "--local"), **more: str
     ) -> None:
-        own = {"DATA_DIR": str(folder), "CONSOLE_PORT": str(unused_port()), "TIMEZONE": "UTC", "COLUMNS": "120"}
+        own = {"DATA_DIR": str(folder), "CONSOLE_PORT": str(free_port()), "TIMEZONE": "UTC", "COLUMNS": "120"}
         own["AGENT_COOLDOWN_SECONDS"] = "0"  # tests ask faster than people do
         environment = {"PATH": os.environ["PATH"], **own, **more}
         self.folder = folder

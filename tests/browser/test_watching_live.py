@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
 from html import unescape
 from pathlib import Path
@@ -15,6 +14,7 @@ from tests.browser.asking import ask
 from tests.browser.conftest import DESKTOP, PHONE, OpenPage, Program, unnamed
 from tests.browser.test_every_page import act
 from tests.support.code_blocks import CODE_BLOCKS
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -182,8 +182,7 @@ def test_who_reads_above_stays_there_and_is_offered_what_is_new(local: Program, 
 
 @pytest.fixture
 def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    return free_port()
 
 
 @pytest.mark.promise(599)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import time
 
 import aiohttp
@@ -13,6 +12,7 @@ from agentic.personas.schedules import Check, Job
 from agentic.state.waiting_turns import LastRuns
 from agentic.wire.connection import RedisConnection
 from tests.support.flow import decision, flow
+from tests.support.ports import free_port
 from tests.support.redis_server import PATIENT, RedisServer, until
 
 SECRET = "signed-with-this-secret"
@@ -127,9 +127,7 @@ async def test_what_waits_at_a_shutdown_is_taken_up_by_the_next_run(tmp_path):
 
 async def test_a_signed_event_is_told_in_its_channel_and_hooks_stand_around_it(tmp_path, personas, caplog):
     caplog.set_level("INFO")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     async with flow(tmp_path, EVENTS_PORT=str(port), EVENTS_SECRET=SECRET, **personas) as f:
         f.models.answer = by_order
         body = json.dumps({"channel_id": f.channel("casual"), "name": "build", "text": "main is red"}).encode()

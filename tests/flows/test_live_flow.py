@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
 
 import aiohttp
 
 from agentic.local.person import BrowserPerson
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import SMALL_PNG
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+from tests.support.ports import free_port
 
 
 async def events(response: aiohttp.ClientResponse, wanted):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.discord.faults import RestFault
 from tests.support.flow import Flow, decision, flow
-from tests.support.redis_group import free_port
+from tests.support.ports import free_port
 from tests.support.redis_server import until
 from tests.support.signal_server import ACCOUNT, ANNA, SignalServer
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from agentic.process.root import ROOT
 from agentic.runtime import health
 from agentic.runtime.bot import cancel
 from tests.support.flow import decision, flow
+from tests.support.ports import free_port
 from tests.support.program import Program
 from tests.support.redis_server import RedisServer, until
 
@@ -114,8 +114,7 @@ async def test_a_coordinator_alone_that_is_killed_is_followed_by_the_next_within
 
 
 async def test_a_coordinator_alone_has_the_log_the_health_and_the_metrics_of_every_other_start(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     settings = {"LOG_FORMAT": "json", "LOG_LEVEL": "DEBUG", "HEALTH_PORT": str(port)}
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:

@@ -3,20 +3,15 @@
 import asyncio
 import os
 import signal
-import socket
 
 import aiohttp
 import pytest
 
 from agentic.runtime.runtime import serve
 from tests.support.flow import decision, flow
+from tests.support.ports import free_port
 from tests.support.program import environment, program
 from tests.support.redis_server import RedisServer, until
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 async def status(port, path):

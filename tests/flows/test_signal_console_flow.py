@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.support.redis_group import free_port
+from tests.support.ports import free_port
 from tests.support.redis_server import until
 from tests.support.signal_flow import GROUP, signal_flow
 from tests.support.signal_server import ACCOUNT

@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import aiohttp
 
+from tests.support.ports import free_port
+
 HOST = "127.0.0.1"
 WITHIN = 10.0  # seconds in which an honest client has its answer
 PORTS = {
@@ -23,11 +25,7 @@ HONEST = {"EVENTS_PORT": ("/events/claude", 405), "HEALTH_PORT": ("/healthz", 20
 
 
 def free_ports() -> dict[str, int]:
-    listeners = {name: socket.create_server((HOST, 0)) for name in PORTS}
-    ports = {name: int(listener.getsockname()[1]) for name, listener in listeners.items()}
-    for listener in listeners.values():
-        listener.close()
-    return ports
+    return {name: free_port() for name in PORTS}
 
 
 def settings_of(ports: Mapping[str, int]) -> dict[str, str]:

@@ -14,18 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_port
 from tests.support.redis_server import redis_binary
 
 SERVER_PASSWORD, SENTINEL_PASSWORD = "of-the-server", "of-the-sentinel"
 START_SECONDS = 10.0
-
-
-def free_port(most: int = 65_535) -> int:
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            if (port := int(probe.getsockname()[1])) <= most:
-                return port
 
 
 @contextmanager

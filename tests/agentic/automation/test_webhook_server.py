@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import zlib
 from collections.abc import AsyncIterator
@@ -35,6 +34,7 @@ from agentic.net import http_server
 from agentic.net.http_server import Connections
 from agentic.process.root import ROOT
 from tests.support.doubles import Clock
+from tests.support.ports import free_port
 
 SHELL = shutil.which("sh")
 SECRET = "a-secret-of-some-length"
@@ -214,9 +214,7 @@ async def test_too_long_a_body_is_refused_whatever_its_length_says(door: Door) -
 
 
 async def test_a_body_is_taken_as_it_came_whatever_coding_it_claims(caplog: pytest.LogCaptureFixture) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     body = zlib.compress(b" " * 30_000_000, 9)[:MAX_BYTES]
     async with (
         serve_webhooks(WebhookServer(SECRET, {}.get, Seen(), Clock()), "127.0.0.1", port, Connections()),

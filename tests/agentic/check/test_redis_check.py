@@ -16,14 +16,13 @@ from agent_config import load_settings
 from agentic.check.machine import check_redis
 from agentic.findings import Finding, Findings, Level
 from agentic.wire.connection import cause
-from tests.support.redis_group import free_port, running, wait_until_asked
-
-HIGHEST_OF_CLUSTER = 55_535  # the servers of a cluster talk to each other at the port 10,000 above
+from tests.support.ports import free_port
+from tests.support.redis_group import running, wait_until_asked
 
 
 @contextmanager
 def server(folder: Path, *options: str) -> Iterator[str]:
-    port = free_port(most=HIGHEST_OF_CLUSTER)
+    port = free_port()
     with running("--port", str(port), "--dir", str(folder), "--save", "", *options):
         wait_until_asked(port, ("PING",), "PONG|NOAUTH")
         yield f"redis://127.0.0.1:{port}/0"

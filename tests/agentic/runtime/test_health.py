@@ -10,12 +10,12 @@ from agentic.net.http_server import Connections
 from agentic.process.root import ROOT
 from agentic.runtime import health
 from agentic.runtime.health import Health, main, serving_health
+from tests.support.ports import free_port
 
 
 @pytest.fixture
 def port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    return free_port()
 
 
 async def answers(port):

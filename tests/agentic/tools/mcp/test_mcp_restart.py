@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
 from contextlib import asynccontextmanager
 
@@ -13,6 +12,7 @@ import pytest
 from agentic.process.root import ROOT
 from agentic.tools.mcp.config import ServerConfig
 from agentic.tools.mcp.servers import McpServers
+from tests.support.ports import free_port
 from tests.support.redis_server import until
 from tests.support.tools.mcp_doubles import call, names
 from tests.support.tools.mcp_server import http_program
@@ -223,8 +223,7 @@ async def test_an_error_of_the_call_itself_with_status_400_keeps_the_session():
 
 
 async def test_a_server_in_a_process_that_is_killed_and_restarted_works_at_the_next_call():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     async with http_program(port) as first, connected(f"http://127.0.0.1:{port}/mcp") as servers:
         assert (await call(servers, "t__say", {"text": "one"})).text == "one"
         hanging = asyncio.create_task(call(servers, "t__hang"))
