@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import sqlite3
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, closing, suppress
@@ -23,6 +22,7 @@ from agentic.wire.messages import Instruction
 from tests.support.discord.faults import RestFault
 from tests.support.flow import SHOWN, decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.ports import free_port
 from tests.support.program import environment, program
 from tests.support.redis_server import RedisServer, until
 
@@ -177,22 +177,27 @@ async def everything_shown(address, token, channel_id):
                 assert response.status == 200, await response.text()
                 return await response.text()
 
+        async def turns():
+            return [f"/api/turns/{each['agent']}/{each['id']}" for each in json.loads(await get("/api/turns"))["items"]]
+
         async def recorded():
-            found = json.loads(await get("/api/conversations"))["items"]
-            return bool(found) and found[0]["messages"] > 0
+            """The newest conversation, and a turn, once both are there with their words."""
+            talks = [each["id"] for each in json.loads(await get("/api/conversations"))["items"] if each["messages"]]
+            said = [turn for turn in await turns() if "said by" in await get(turn)]
+            return talks[:1] + said[:1] if talks and said else None
 
         shown = [await post("/api/actions/start", id="click-one", channel=str(channel_id), topic="secrets")]
         async with asyncio.timeout(30):
-            while not await recorded():  # noqa: ASYNC110 - another process
+            while not (found := await recorded()):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.1)
-        turns = [f"/api/turns/{each['agent']}/{each['id']}" for each in json.loads(await get("/api/turns"))["items"]]
-        talk = json.loads(await get("/api/conversations"))["items"][0]["id"]
-        asked = [turn for turn in turns if "said by" in await get(turn)][0]  # noqa: RUF015 - an async one has no next
+        talk, asked = found
         shown += [await post(f"{asked}/replay", estimate=True), await post(f"{asked}/replay")]
         assert "said by" in shown[-1]
         pages = ["me", "record", "costs", "budgets", "agents", "agents/claude", "actions", "turns", "replay"]
         live = ("live/channels", f"live/channels/{channel_id}", f"conversations/{talk}")
-        shown += [await get(path) for path in ("/", "/metrics", *turns, *(f"/api/{page}" for page in (*pages, *live)))]
+        shown += [
+            await get(path) for path in ("/", "/metrics", *await turns(), *(f"/api/{page}" for page in (*pages, *live)))
+        ]
         async with session.get("/api/live/events") as events:
             shown.append((await events.content.readany()).decode())
     return shown
@@ -214,11 +219,6 @@ async def exported(path):
         return [(await export(db, talk.id, kind, Look())).text for kind in FORMATS]
     finally:
         await db.close()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 async def mention(f, user_id):
