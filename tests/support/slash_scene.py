@@ -81,7 +81,7 @@ class Channel:
     async def read_thread(self, channel_id: int, thread_id: int) -> ThreadNow | None:
         return self.thread
 
-    def why_not(self, _: int, webhooks: bool) -> str | None:
+    def room_problem(self, _: int, *, webhooks: bool) -> str | None:
         return self.problem or (self.webhook_problem if webhooks else None)
 
     async def post_opening(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
@@ -120,10 +120,10 @@ def shown(outcome: Outcome) -> Any:
 class KnownPlaces(ActionPlace):
     """What the bot knows of channels: `guilds`, the `parents` of threads, and the `private` ones that few read."""
 
-    def __init__(self, channel: Channel, opener: RoomOpener) -> None:
+    def __init__(self, opener: RoomOpener) -> None:
         self.guilds, self.parents, self.private = {LOUNGE: GUILD, DEBATE: GUILD}, dict[int, int](), set[int]()
         self.application_owners, self.asked_discord = set[int](), 0
-        self._channel, self._opener = channel, opener
+        self._opener = opener
 
     def guild_of(self, channel_id: int) -> int | None:
         return self.guilds.get(channel_id)
@@ -137,9 +137,6 @@ class KnownPlaces(ActionPlace):
     async def owners(self) -> Collection[int]:
         self.asked_discord += 1
         return self.application_owners
-
-    def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
-        return self._channel.why_not(channel_id, webhooks)
 
     @property
     def opener(self) -> RoomOpener:
@@ -211,7 +208,7 @@ class Place:
         record.privacy = Privacy(own, self.channel_readers, settings, NAMES, online=online, fronts=dict)
         self.channel = Channel()
         opener = RoomOpener("grok", self.services, self.channel, lease=ALWAYS_HELD)
-        self.known = KnownPlaces(self.channel, opener)
+        self.known = KnownPlaces(opener)
         self.guilds, self.parents, self.private = self.known.guilds, self.known.parents, self.known.private
         self.actions = Actions(ActionContext(self.services, self.known))
         self._ids = count(1)

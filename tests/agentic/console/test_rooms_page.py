@@ -113,7 +113,7 @@ async def page(
         )
         if has_bot:
             opener = RoomOpener("claude", parts.actions.context.services, threads, lease=ALWAYS_HELD)
-            bots.append(KnownPlaces(threads, opener))
+            bots.append(KnownPlaces(opener))
         await parts.state.coordination.presence.renew("claude", "")
         bus.orders.start()
         bus.subscribe(keys.COORDINATOR_COMMANDS, obey)
