@@ -30,7 +30,15 @@ from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.models import KINDS, Found, Thinking, WatchedModel, advice, looking_for_servers
 from agentic.local.person import BrowserPerson, CommandUse
 from agentic.local.scene_order import ScenePolicies
-from agentic.local.session import LOG_FILE, allow_any_characters, fill_standard_streams, session_log, summary, writable
+from agentic.local.session import (
+    LOG_FILE,
+    allow_any_characters,
+    fill_standard_streams,
+    may_lose_terminal,
+    session_log,
+    summary,
+    writable,
+)
 from agentic.local.settings import (
     CHANNELS,
     LOCAL,
@@ -78,7 +86,9 @@ def run_local(settings: Settings, *, once: bool, scripted: bool, topic: str | No
     allow_any_characters()
     with writable():
         session = _Local(settings, once=once, scripted=scripted, topic=topic)
-    return asyncio.run(session.run())
+    with may_lose_terminal():
+        return asyncio.run(session.run())
+    return 0
 
 
 class _Local:

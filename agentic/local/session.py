@@ -190,3 +190,17 @@ def allow_any_characters() -> None:
     """Let standard output take characters that its encoding lacks, instead of ending the program."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+
+
+@contextmanager
+def may_lose_terminal() -> Iterator[None]:
+    """Let the terminal be closed while entered: what can't be written there has no reader, so it's no error."""
+    had_terminal = sys.stdout.isatty()
+    try:
+        yield
+    except OSError:
+        if not had_terminal or sys.stdout.isatty():
+            raise
+    finally:
+        if had_terminal and not sys.stdout.isatty():  # Python fails at its exit if it can't write what is buffered
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

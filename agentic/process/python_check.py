@@ -6,10 +6,12 @@ packages; without this check the owner would see a traceback.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from types import FrameType
 
 OLDEST = (3, 11)
 NEEDED = ("aiohttp", "discord", "pydantic_settings", "redis", "rich", "yaml")  # needed by every start
@@ -26,11 +28,25 @@ def check_python() -> None:
 
 @contextmanager
 def exit_on_interrupt() -> Iterator[None]:
-    """Exit with code 130 and without a traceback if Ctrl-C comes before the program handles it, such as in imports."""
+    """Exit without a traceback if a signal comes before the program handles it, such as in imports or while it opens
+    Redis: with code 130 after Ctrl-C, and with 0 after SIGTERM and SIGHUP. What is open gets closed. An ignored signal,
+    as SIGHUP under nohup, stays ignored."""
+    told: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        told.append(number)
+        interrupt = signal.getsignal(signal.SIGINT)  # asyncio's, which cancels the main task, if its loop runs
+        if not callable(interrupt):
+            raise KeyboardInterrupt
+        interrupt(signal.SIGINT, frame)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, stop)
     try:
         yield
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(0 if told else 130)
 
 
 def complaint(version: tuple[int, ...]) -> str | None:

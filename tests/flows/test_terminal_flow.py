@@ -26,8 +26,12 @@ class Keyboard:
         return self
 
     def __exit__(self, *_):
+        self.close()
+
+    def close(self):
         for end in self._open:
             os.close(end)
+        self._open = ()
 
     def type(self, keys):
         os.write(self._here, keys.encode())
@@ -46,13 +50,27 @@ class Keyboard:
             raise AssertionError(f"{words!r} {error}:\n{self.screen[-2000:]}") from None
 
 
+def seated(keyboard, folder):
+    """Start local mode in this terminal."""
+    seat = f"seat = os.open({keyboard.seat!r}, os.O_RDWR | os.O_NOCTTY)"
+    sits = f"import os; {seat}; os.dup2(seat, 0); os.dup2(seat, 1); "
+    environment = {"TERM": "xterm", "COLUMNS": "200", "TIMEZONE": "UTC", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    return started(folder, "--local", "--scripted", before=AT_ONCE + sits, **environment)
+
+
+@pytest.mark.promise(623)
+def test_a_terminal_that_is_closed_ends_local_mode_in_order(tmp_path):
+    with Keyboard() as keyboard, seated(keyboard, tmp_path) as running:
+        keyboard.sees("›")
+        keyboard.close()
+        assert running.wait() == 0
+        assert running.stderr == ""
+
+
 @pytest.mark.promise(122)
 def test_a_person_completes_replies_pins_and_stops_in_a_terminal(tmp_path):
     with Keyboard() as keyboard:
-        seat = f"seat = os.open({keyboard.seat!r}, os.O_RDWR | os.O_NOCTTY)"
-        sits = f"import os; {seat}; os.dup2(seat, 0); os.dup2(seat, 1); "
-        environment = {"TERM": "xterm", "COLUMNS": "200", "TIMEZONE": "UTC", "PROMPT_TOOLKIT_NO_CPR": "1"}
-        with started(tmp_path, "--local", "--scripted", before=AT_ONCE + sits, **environment) as running:
+        with seated(keyboard, tmp_path) as running:
             keyboard.sees("/fire starts another")
             keyboard.type("/chan\t")
             keyboard.sees("nels")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import signal
 import subprocess
 import sys
 
@@ -52,3 +53,36 @@ def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_without_a_traceb
     command = [sys.executable, "-c", INTERRUPTED, ROOT / name]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
     assert (ended.returncode, ended.stderr) == (130, "")
+
+
+OPENING = """
+import asyncio, os, signal, sys
+from contextlib import asynccontextmanager
+from agentic.process.python_check import exit_on_interrupt
+
+@asynccontextmanager
+async def server():
+    try:
+        yield
+    finally:
+        await asyncio.sleep(0)
+        print("closed")
+
+async def start():
+    async with server():
+        os.kill(os.getpid(), int(sys.argv[1]))
+        await asyncio.sleep(10)
+
+signal.signal(signal.SIGINT, eval(sys.argv[2]))
+with exit_on_interrupt():
+    asyncio.run(start())
+"""
+
+
+@pytest.mark.promise(100, 623)
+@pytest.mark.parametrize("interrupt", ["signal.default_int_handler", "signal.SIG_IGN"])  # ignored: in the background
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_during_the_start_closes_what_is_open_already(number: signal.Signals, interrupt: str) -> None:
+    command = [sys.executable, "-c", OPENING, str(int(number)), interrupt]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "closed\n", "")
