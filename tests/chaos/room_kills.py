@@ -362,9 +362,13 @@ class RoomTrial:
         )
 
     async def _charged(self, persona: str) -> int:
+        """The calls that are booked. A phase may end before its list is made again: nobody resumes the killed call
+        then, and what it reserved is charged after its deadline."""
+        lists = await self.link.call(lambda redis: redis.keys(keys.turn(persona, "ledger-*")))
+        states = [await self.link.call(lambda redis, made=made: redis.hget(made, "state")) for made in lists]
         days = await self.link.call(lambda redis: redis.keys(keys.cost(persona, "*")))
         counts = [await self.link.call(lambda redis, day=day: redis.hget(day, "ai_calls")) for day in days]
-        return round(sum(float(count or 0) for count in counts))
+        return round(sum(float(count or 0) for count in counts)) + states.count("open")
 
     async def _faults(self) -> list[str]:
         rooms = {room.thread_id: room for room in await self.rooms.list()}
