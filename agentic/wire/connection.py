@@ -193,9 +193,9 @@ class RedisConnection:
             if not _is_refusal(error):
                 raise
             # Reads and pub/sub still work on a full server, so the breaker stays closed. Log it once.
-            log.log(logging.DEBUG if self.is_read_only else logging.ERROR, "Redis accepts no writes: %s", error)
+            log.log(logging.DEBUG if self.is_read_only else logging.ERROR, "Redis accepts no writes: %s", cause(error))
             self.is_read_only = True
-            raise StateUnavailable(str(error), self._logged) from error
+            raise StateUnavailable(cause(error), self._logged) from error
 
     async def call_slowly(self, command: Callable[[CommandClient], Awaitable[T]], seconds: float) -> T:
         """Run a large command that nobody waits for. Raises StateUnavailable after `seconds`. Its failure says little
@@ -325,6 +325,8 @@ def cause(error: BaseException) -> str:
         case ssl.SSLError():
             not_tls = reason.reason == "WRONG_VERSION_NUMBER"
             return "it doesn't use TLS, which rediss:// asks for" if not_tls else f"TLS failed ({reason.reason})"
+        case ResponseError():
+            return str(reason).partition(" script: ")[0].strip(" .")[:200]  # without the script that a server names
     return explain_failure(reason)
 
 

@@ -330,8 +330,11 @@ class EmbeddedServer:
         if os.strerror(errno.ENOSPC) in reason:
             return RedisStartError(f"no space left for {self._folder}", "free some space and start again")
         writer = self._read_writer().get("server")
-        install = f"install {writer}, which wrote the data" if writer else "install another Redis server"
-        return RedisStartError(reason, f"{install}, or set REDIS_URL")
+        if writer and any(refusal.startswith(f"{writer} ended") for refusal in refusals):
+            fix = "restore a backup (docs/maintain.md)"  # the files are damaged, for example after a power failure
+        else:
+            fix = f"install {writer}, which wrote the data" if writer else "install another Redis server"
+        return RedisStartError(reason, f"{fix}, or set REDIS_URL")
 
     def _last_log_line(self) -> str:
         try:

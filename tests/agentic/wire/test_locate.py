@@ -408,6 +408,18 @@ async def test_a_folder_that_no_server_here_can_open_stops_the_start_and_stays_a
 
 
 @pytest.mark.promise(570)
+async def test_files_that_a_power_failure_damaged_call_for_a_backup_and_not_for_the_server_that_is_there(home):
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
+        await write(link, "key", "kept")
+    [written] = (home / "data" / "redis" / "appendonlydir").glob("*.incr.aof")
+    damaged = written.read_bytes() + bytes(4096)
+    written.write_bytes(damaged)
+    with pytest.raises(RedisStartError, match=r"Bad file format.*Restore a backup"):
+        await private(home).__aenter__()
+    assert written.read_bytes() == damaged
+
+
+@pytest.mark.promise(570)
 async def test_a_server_that_cannot_see_the_files_of_newer_ones_is_not_started(home, monkeypatch):
     ran = home / "ran"
     old = f"[ $1 = --version ] && echo Redis server v=6.2.14 && exit\ntouch {ran}"
