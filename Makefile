@@ -26,6 +26,8 @@ BROWSER_READY = $(VENV)/browser-requirements-installed
 # Paths of other projects must not leak in.
 unexport PYTHONPATH
 unexport PYTHONHOME
+# The workers of the tests share what one of them has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help address local setup run test test-browser test-model lint bench quality simulate chaos migrate-test migrate-validate
 .DEFAULT_GOAL := help
