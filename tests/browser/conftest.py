@@ -25,7 +25,6 @@ from tests.support.ports import free_port
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
-HERE = Path(__file__).parent
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROME_OF_MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 START_SECONDS = 60.0
@@ -47,10 +46,8 @@ def reason_to_skip(marked: str) -> str | None:
     return None if chromium() else "no Chromium is installed (Debian: apt install chromium)"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.browser)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.browser)
 
 
 @pytest.hookimpl(tryfirst=True)

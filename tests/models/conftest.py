@@ -49,11 +49,9 @@ def reason_to_skip(marked: str) -> str | None:
     return None if PYTHON.exists() else "llama.cpp is not installed: `make test-model` installs it"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.model)
-            item.add_marker(pytest.mark.timeout(SECONDS))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.model)
+    item.add_marker(pytest.mark.timeout(SECONDS))
 
 
 @pytest.hookimpl(tryfirst=True)
