@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -41,6 +42,7 @@ class StaticFile:
         return cls(content, gzip.compress(content, mtime=0), media_type, etag)
 
 
+@cache
 def read_files(first: str = "live") -> Mapping[str, StaticFile]:
     """Read all files of known types as path → file. Only these paths exist, so none leads out of the folder. `first` is
     the page that is shown at an address without a page."""
