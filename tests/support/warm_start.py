@@ -21,8 +21,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from agentic.process.root import ROOT
 
@@ -144,5 +145,16 @@ def stream(number: int, **options: Any) -> io.TextIOWrapper | None:
     return io.TextIOWrapper(raw, encoding="utf-8", **options)
 
 
+def end(code: object) -> NoReturn:
+    """Exit as Python does, but leave the memory to the system: to free each object would first copy its page."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()  # says what was destroyed while it was pending
+    for file in (sys.stdout, sys.stderr):
+        if file is not None:
+            file.flush()
+    os._exit(code if isinstance(code, int) else 0)
+
+
 if __name__ == "__main__":
-    sys.exit(run(serve(sys.argv[1])))
+    end(run(serve(sys.argv[1])))
