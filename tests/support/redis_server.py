@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.driver_info import DriverInfo
 
 from agentic.wire.connection import RedisConnection
 from agentic.wire.server import candidates
@@ -147,10 +148,16 @@ class BlockingLink(RedisConnection):
     scripts and no socket is waited for. It has a database of its own on the shared server, empty at first."""
 
     _numbers = cycle(range(1, 16))
+    _driver = DriverInfo()  # reads the library's metadata, as each client would
 
     def __init__(self) -> None:
         super().__init__(shared_redis().url)
-        self.client = Redis(unix_socket_path=str(shared_redis().socket), db=next(self._numbers), decode_responses=True)
+        self.client = Redis(
+            unix_socket_path=str(shared_redis().socket),
+            db=next(self._numbers),
+            decode_responses=True,
+            driver_info=self._driver,
+        )
         self.client.run = self.client.execute_command  # type: ignore[attr-defined]  # as CommandClient
         self.client.flushdb()
 
@@ -181,7 +188,7 @@ class BlockingLink(RedisConnection):
 async def until(condition: Callable[[], object], within: float = 30.0) -> None:
     """Wait for a condition; fails after `within` seconds."""
     async with asyncio.timeout(within):
-        for pause in chain(repeat(0.0, 50), repeat(0.005)):  # to spin any longer would take the time of other tests
+        for pause in chain(repeat(0.0, 20), repeat(0.01)):  # to spin any longer would take the time of other tests
             if condition():
                 return
             await asyncio.sleep(pause)
