@@ -45,7 +45,7 @@ run: $(READY)
 	@$(PY) run_all.py $(ARGS)
 
 test: $(READY)
-	@$(PY) -m pytest -rs -n 5 --dist worksteal $(ARGS)
+	@$(PY) -m pytest -rs --tx '5*popen//python=$(PY) -m tests.support.warm_start' --dist worksteal $(ARGS)
 
 test-browser: $(BROWSER_READY)
 	@$(PY) -m pytest -rs -m browser tests/browser $(ARGS)

@@ -29,6 +29,7 @@ from agentic.process.root import ROOT
 
 OURS = ("agentic.local.mode", "agentic.check.run", "agentic.runtime.process")
 SDKS = ("openai", "anthropic", "google.genai")
+ADDRESS = "WARM_START"  # the variable that tells the workers the socket's path
 MOST_BYTES = 1 << 20  # of a request
 
 
@@ -53,6 +54,7 @@ def address() -> str:
         assert process.stdin
         assert process.stdout
         process.stdout.readline()  # it listens
+        os.environ[ADDRESS] = _address
         atexit.register(shutil.rmtree, folder)
         atexit.register(process.stdin.close)
     return _address
@@ -70,6 +72,22 @@ def ask(request: Mapping[str, Any], files: Sequence[int] = ()) -> None:
         client.connect(address())
         socket.send_fds(client, [json.dumps(request).encode()], files)
         client.recv(1)  # it has been done
+
+
+def run_worker(code: str) -> int:
+    """Fork one of pytest-xdist's workers, and wait for its exit code: what all workers import is imported once.
+
+    The Makefile gives pytest-xdist this module as the workers' Python.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that leads the workers
+    use(os.environ[ADDRESS])
+    report, reported = os.pipe()
+    request = {"entry": "", "arguments": (), "environment": dict(os.environ), "folder": os.getcwd(), "before": code}
+    ask(request, [0, 1, 2, reported])
+    os.close(reported)
+    with os.fdopen(report, "rb", buffering=0) as reports:
+        reports.readline()
+        return int(reports.readline())
 
 
 # -- in the process that forks ----------------------------------------------------------------------------------------
@@ -124,11 +142,13 @@ def run(request: Mapping[str, Any]) -> object:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
-    exec(request["before"], {})  # noqa: S102 - a test's own code
     # New ones: those there are know whether the server's own files can be seeked.
     sys.stdin = stream(0)
     sys.stdout = stream(1, write_through="PYTHONUNBUFFERED" in os.environ)
     sys.stderr = stream(2, line_buffering=True, errors="backslashreplace")
+    exec(request["before"], {"__name__": "__main__"})  # noqa: S102 - a test's own code
+    if not request["entry"]:
+        return None
     from agentic.runtime import cli
 
     sys.argv = ["program", *request["arguments"]]
@@ -157,4 +177,6 @@ def end(code: object) -> NoReturn:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        sys.exit(run_worker(sys.argv[-1]))
     end(run(serve(sys.argv[1])))
