@@ -175,8 +175,7 @@ class LifecycleHooks(TurnHooks):
         await self._run_hook(event)
 
     def _event(self, name: HookName, turn_id: str, seconds: float, around: TurnEvent | None = None) -> HookEvent | None:
-        """Return a hook's event; None if there is no such hook for the event that it runs around, or it may not
-        speak."""
+        """Return a hook's event; None if the event that it runs around has no such hook, or it may not speak."""
         hook = self._hooks().get(name)
         if hook is None or (around is not None and not hook.fires_for(around.kind)):  # hooks fire for no hook
             return None

@@ -49,8 +49,7 @@ class TargetResolver:
         return not any(wanted in (known.channel_id, known.name) for known in self._channels.known())
 
     def of(self, channel: int | str | None, task: str) -> ChannelInfo | None:
-        """Return the channel of `task`, by id or name, or else OUTPUT_CHANNEL_ID; None if the agent may not speak
-        there."""
+        """Return the channel of `task`, by id or name, or OUTPUT_CHANNEL_ID; None if the agent may not speak there."""
         wanted = self._output if channel is None else channel
         for known in self._channels.known():
             if wanted in (known.channel_id, known.name):

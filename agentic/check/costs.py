@@ -204,8 +204,7 @@ def prices_in(server: int | None, agent: AgentSettings) -> ModelPrices:
 def automation_turns_a_day(
     folder: Path, instructions: float, now: float, zone: tzinfo
 ) -> tuple[float, tuple[str, ...]]:
-    """Return the turns a day that the folder's files cause, and the problems in them. `instructions` is the number of
-    the coordinator's turns a day."""
+    """Return the turns a day that the folder's files cause, and their problems. `instructions`: the coordinator's."""
     files = read_persona(folder)
     checks, check_problems = parse_heartbeat(files.heartbeat)
     jobs, job_problems = parse_cron(files.agents)

@@ -150,8 +150,7 @@ class LiveChannels(Protocol):
         """Return the channels that a bot of this process sees, in the settings' order, threads after their channel."""
 
     def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Entry] | None:
-        """Return at most `count` of the newest messages (before a message), oldest first, or None if the channel isn't
-        shown."""
+        """Return the `count` newest messages (before a message), oldest first; None if the channel isn't shown."""
 
     def message(self, channel_id: int, message_id: int) -> Entry | None:
         """Return a message, or None if it is gone or no longer in memory."""
@@ -199,8 +198,7 @@ class CommandAnswer:
 
 
 class People(Protocol):
-    """The person who writes, reacts, votes, and uses commands from the console, in local mode only. Its coroutines
-    raise Refused."""
+    """The person who writes, reacts, votes, and uses commands here, in local mode only. Coroutines raise Refused."""
 
     @property
     def name(self) -> str: ...
@@ -270,8 +268,7 @@ class RecordFile:
         self._opening = asyncio.Lock()
 
     async def open(self) -> aiosqlite.Connection:
-        """Return the shared read-only connection. If the file was replaced, opens the new file. Raises Refused if there
-        is nothing to read."""
+        """Return the shared read-only connection, to the new file if it was replaced. Raises Refused without a file."""
         if self.path is None:
             raise Refused(404, NOT_KEPT)
         async with self._opening:

@@ -37,8 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Refused(Exception):
-    """A request can't be served. `text` tells a person why, in one line. `field` is the name of the value that is
-    wrong, if one is."""
+    """A request can't be served. `text` tells a person why, in one line. `field` names the value that is wrong."""
 
     def __init__(self, status: int, text: str, headers: dict[str, str] | None = None, field: str | None = None) -> None:
         super().__init__(text)
@@ -126,8 +125,7 @@ def query_choice(request: web.Request, name: str, choices: Sequence[C]) -> C:
 
 
 def query_days(request: web.Request, today: date | None = None) -> tuple[date, date] | None:
-    """Read the days `from` and `to` in the query, or None if both are missing. A missing `to` is `today`, or `from`.
-    Raises Refused."""
+    """Read the days `from` and `to`; None if both are missing. A missing `to` is `today`, or `from`. Raises Refused."""
     begins, ends = query_text(request, "from"), query_text(request, "to")
     if begins is None and ends is None:
         return None

@@ -85,8 +85,7 @@ class Login(BaseModel):
 
 class LoginThrottle:
     """Limits wrong tokens: after MAX_WRONG_EACH from an address, one more is allowed every EACH_SECONDS. Addresses of
-    this machine (an SSH tunnel, a reverse proxy) don't count toward the limit of all addresses. `clock` is monotonic,
-    in seconds."""
+    this machine (an SSH tunnel, a reverse proxy) don't count toward the limit of all addresses."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -243,8 +243,7 @@ async def serve_if_free(
 
 @asynccontextmanager
 async def serve_http(app: web.Application, host: str, port: int, connections: Connections) -> AsyncIterator[int]:
-    """Serve the application during the `with` block, and yield the port. Port 0 means any free port. Raises OSError if
-    it can't listen."""
+    """Serve the application during the `with` block, and yield the port (0: any free port). Raises OSError."""
     app.middlewares.insert(0, _track_request)
     app.on_response_prepare.insert(0, _add_headers)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS)

@@ -79,8 +79,7 @@ class PictureFetcher:
         return as_picture(await self.fetch_bytes(url, self._max_bytes))
 
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
-        """Return the bytes at this URL. Raises FetchRefused for more than `max_bytes`, for connection errors,
-        and for timeouts."""
+        """Return the bytes at this URL. Raises FetchRefused, as for more than `max_bytes`, and after a timeout."""
         address = self._allowed(url)
         async with fetching_within(self._timeout), self._locks.setdefault(url, asyncio.Lock()):
             data = self._cache.get(url)

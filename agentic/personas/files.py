@@ -228,8 +228,7 @@ def folder_at(place: Path | int, *parts: str, make: bool = False) -> Iterator[in
 
 
 def hide_from_others(path: Path) -> None:
-    """Make a file or folder private if everyone can read it. Links, and files open only to a group, stay as they are.
-    Raises PersonaError."""
+    """Make what everyone can read private, except links, and files open to a group. Raises PersonaError."""
     with os_errors(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         found = path.lstat()
         if found.st_mode & 0o007 and not stat.S_ISLNK(found.st_mode):

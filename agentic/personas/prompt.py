@@ -43,8 +43,7 @@ _HEADERS = frozenset(f"## {section}" for section in SECTIONS)
 @dataclass(frozen=True, slots=True)
 class PersonaPrompt:
     """`stable` changes when a person edits a file, `memory` when the agent learns something; both may be empty.
-    `short` is the identity and how the agent talks, for small models. `people` are the people whose words the memory
-    has notes on."""
+    `short` is the identity and how the agent talks, for small models. `people`: those whose words are in the memory."""
 
     stable: str
     memory: str

@@ -129,8 +129,7 @@ Report = Callable[[Turn], None]
 
 
 async def hold(side: Side, folder: Path, turns: int, room_turns: int, seconds: float, report: Report) -> list[Turn]:
-    """Hold conversations for `turns` turns, `room_turns` of them in a room, but no longer than `seconds`. Raises
-    BenchFailed."""
+    """Hold conversations for `turns` turns, `room_turns` of them in a room, within `seconds`. Raises BenchFailed."""
     async with _opened(side, folder, seconds, report) as scene:
         if turns > room_turns:
             await scene.converse(turns - room_turns)

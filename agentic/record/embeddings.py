@@ -164,8 +164,7 @@ class Embeddings:
 
 
 class VectorWriter:
-    """Keeps the vectors of a connection that writes up to date: each step writes what is ready and asks for more, and
-    never waits for the model."""
+    """Keeps vectors up to date. Each step writes what is ready and asks for more; it never waits for the model."""
 
     def __init__(self, db: aiosqlite.Connection, meaning: Embeddings) -> None:
         self._db, self._meaning = db, meaning

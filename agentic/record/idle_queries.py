@@ -126,8 +126,7 @@ class IdleMemory(QuestionThread):
         return await self.ask(lambda db: newest_of(db, agent, profiles=task == "discover"), 0)
 
     async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
-        """Return a reply chain of three or more messages. Its newest message is older than `before`, in no summary, and
-        not in `skip`."""
+        """Return a chain of three or more messages. Its newest is older than `before`, in no summary, not in `skip`."""
 
         def query(db: sqlite3.Connection) -> Candidate | None:
             for channel_id in channels_of(db, agent):
@@ -140,8 +139,7 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, None)
 
     async def to_profile(self, agent: str, skip: Collection[int] = ()) -> Candidate | None:
-        """Return a person with messages that are newer than their profile. These messages are the material; the newest
-        one isn't in `skip`."""
+        """Return a person with messages newer than their profile: the material. The newest one isn't in `skip`."""
 
         def query(db: sqlite3.Connection) -> Candidate | None:
             channels = channels_of(db, agent)

@@ -418,8 +418,7 @@ def is_open(db: sqlite3.Connection, user_id: int) -> bool:
 
 
 def is_shared(db: sqlite3.Connection, channel_id: int, user_id: int) -> bool:
-    """Return whether others read this channel, according to the log: it is in a guild or a group, or others wrote there
-    recently."""
+    """Return whether others read this channel: it is in a guild or group, or others wrote there lately (by the log)."""
     newest = "FROM message_log WHERE channel_id = ? ORDER BY message_id DESC LIMIT"
     row = db.execute(f"SELECT guild_id {newest} 1", (channel_id,)).fetchone()
     if row is None or row["guild_id"] is not None:

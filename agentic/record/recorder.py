@@ -46,8 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class Recorder:
-    """`problem`: why nothing can be written at the moment, as a line for the owner, else "". `acting`: whether this
-    process records."""
+    """`problem`: why nothing can be written now, as a line for the owner, or "". `acting`: this process records."""
 
     poll_seconds, first_wait = POLL_SECONDS, FIRST_WAIT
 
@@ -121,8 +120,7 @@ class Recorder:
                 self.acting = False
 
     async def _record(self) -> None:
-        """Record until the lease is lost or `finish` is called. Raises Overtaken, RecordError, sqlite3.Error,
-        OSError."""
+        """Record until the lease is lost or until `finish`. Raises Overtaken, RecordError, sqlite3.Error, OSError."""
         applied = await asyncio.to_thread(migrate, self._path)
         if applied:
             log.info("%s: updated the tables with %s", self._path, ", ".join(map(str, applied)))

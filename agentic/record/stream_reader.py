@@ -123,8 +123,7 @@ class RecordReader:
         )
 
     async def keep(self, received: Iterable[Received]) -> None:
-        """Acknowledge recorded entries, later if Redis is unavailable. They aren't delivered again, and entries with
-        words are deleted from Redis."""
+        """Acknowledge recorded entries, once Redis is available, and delete entries with words from Redis."""
         self._kept += [(each.stream, each.ids) for each in received]
         try:
             await self._acknowledge()

@@ -74,8 +74,7 @@ class NotReplayable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordedTurn:
-    """A turn with its calls of a text model, in order, and the words of the first ones. `gone` says in one line why
-    there are no words, or is ""."""
+    """A turn with its calls of a text model, in order, and the first ones' words. `gone`: why there are none, or ""."""
 
     turn: Turn
     calls: tuple[CallRecord, ...]
@@ -132,8 +131,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A turn that can be replayed. `most_usd`: its highest possible cost. `call`: the highest use of one call; `calls`:
-    how many there are at most."""
+    """A turn that can be replayed. At most, it costs `most_usd` and has `calls` calls, each of which uses `call`."""
 
     recorded: RecordedTurn
     words: tuple[CallWords, ...]
@@ -183,8 +181,7 @@ class Replayer:
         return Prepared(recorded, words, model, call, calls, inputs[0].pictures_missing)
 
     async def replay(self, prepared: Prepared) -> Comparison:
-        """Ask the model. Raises StateUnavailable if the call costs money and Redis is unavailable: nothing was
-        called."""
+        """Ask the model. Raises StateUnavailable, without a call, if it costs money and Redis is unavailable."""
         agent, now = prepared.recorded.turn.agent, self._clock()
         replaying = Replaying(prepared.model, prepared.words, self._redact, self._settings.turn_timeout_seconds)
         replay_id = f"replay-{secrets.token_hex(8)}"
@@ -210,8 +207,7 @@ class Replayer:
 
 
 class AskedModels:
-    """Models, each made once. `settings` have the agents' models. If a model was `named`, all turns use it, even those
-    of a script or a coding agent."""
+    """Agents' models, each made once. If one was `named`, all turns use it, also a script's or a coding agent's."""
 
     def __init__(self, settings: Settings, *, named: bool, make_model: MakeModel = provider_model) -> None:
         self._settings, self._named, self._make = settings, named, make_model
@@ -321,8 +317,7 @@ def with_persona(words: CallWords, persona: str) -> CallWords:
 
 @dataclass(slots=True)
 class Replaying:
-    """A turn that is made again. `recorded`: the words of its calls, in order. `usage` grows with each answered call;
-    `asking`: a call is running."""
+    """A turn that is made again. `recorded`: its calls' words in order. `usage`: until now. `asking`: a call runs."""
 
     model: Model
     recorded: Sequence[CallWords]
@@ -403,8 +398,7 @@ def _wants(names: Sequence[str]) -> str:
 
 
 class RecordedResults:
-    """The results by their calls. Each is given once, so a replay makes at most one call more than there are
-    results."""
+    """The results by their calls, each given once, so a replay makes at most one call more than the turn."""
 
     def __init__(self, recorded: Sequence[CallWords]) -> None:
         """Take the turn's calls of a model, in order. Raises NotReplayable."""

@@ -207,8 +207,7 @@ def _keep_files_private() -> None:
 
 
 def _make_data_dir(settings: Settings) -> None:
-    """Create the data folder; without this, Redis would fail later and less clearly. Raises SettingsError, or OSError
-    if the disk is full."""
+    """Create the data folder, or Redis fails later, less clearly. Raises SettingsError; OSError for a full disk."""
     try:
         write_probe(settings.data_dir)
     except OSError as error:

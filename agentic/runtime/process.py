@@ -149,8 +149,7 @@ class Runtime:
         return Lease(self._link, key, holder=self._holder)
 
     async def prepare(self, agent: str) -> None:
-        """Drop an earlier run's unfinished turns and coding sessions, unless this process resumes them. Raises
-        StateUnavailable."""
+        """Drop an earlier run's unfinished turns and coding sessions unless they resume. Raises StateUnavailable."""
         if self.setup.resumes:
             return
         state = self.services.state

@@ -61,8 +61,7 @@ def load_with(model: str) -> Settings:
 
 
 class ConsoleReplays:
-    """The console's routes for replays. `make_model` makes the models of turns; `load` reads settings with another
-    model. Raises Refused."""
+    """The console's routes for replays. `make_model` makes turns' models; `load` reads settings with another model."""
 
     def __init__(
         self,

@@ -157,8 +157,7 @@ async def serve(setup: ProcessConfig) -> int:
 
 
 async def finish_startup(runtime: Runtime) -> None:
-    """Import the SDKs while the bots wait for Discord's guilds; then freeze the heap, so that the garbage collector
-    skips the loaded modules."""
+    """Import the SDKs while the bots wait for Discord's guilds; then the garbage collector skips what is loaded."""
     await runtime.wait_connected()
     models = [model for bot in runtime.bots.values() for model in bot.models]
     parts = [part for model in models for part in (model.models if isinstance(model, Fallbacks) else (model,))]

@@ -154,8 +154,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[AgentSpec]) -> Iterator[str]:
-    """Yield a warning for each likely mistake among the names in .env. (The environment has other programs' names.)
-    `ours` are all keys."""
+    """Yield a warning for each likely mistake among the names in .env (the environment has other programs', too)."""
     guesses: dict[str, str] = {}  # names that people try for a bot's token or key → our names
     for spec in agents:
         name = spec.name.upper()
@@ -176,8 +175,7 @@ def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[Ag
 
 
 def env_file_lines(path: Path | None, problems: list[str]) -> list[tuple[str, str]]:
-    """Return the file's names with their non-empty values, in order. `${NAME}` isn't expanded: that would read the
-    process environment."""
+    """Return the file's names with non-empty values, in order. `${NAME}`, which would read the environment, stays."""
     try:
         text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
     except IsADirectoryError:

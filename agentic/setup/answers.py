@@ -310,8 +310,7 @@ def ask_secret(talk: Dialogue, question: str, find_problem: Callable[[str], str 
 
 
 def ask_keys(session: Session, agent: str, *, kept: bool) -> None:
-    """Ask for the key of each of the agent's models, once per key. `kept`: the owner keeps this bot as it is, so an
-    existing key is only checked."""
+    """Ask once for each key of the agent's models. `kept`: the owner keeps the bot, so its keys are only checked."""
     for model in session.answers.settings().agents[agent].models:
         if not model.needs_key or model.provider == "bedrock":  # Bedrock has its own credentials
             session.talk.good(f"{model.name} needs no API key")

@@ -55,8 +55,7 @@ def http_exporter(endpoint: str, headers: str) -> SpanExporter:
 
 
 class Spans:
-    """Watches a process's turns. `words`: include prompts and answers, redacted. Raises ImportError if packages are
-    missing."""
+    """Watches a process's turns. `words`: with prompts and answers, redacted. Raises ImportError without packages."""
 
     def __init__(self, exporter: SpanExporter, redact: Redact, *, version: str, words: bool = False) -> None:
         from opentelemetry.sdk.resources import Resource

@@ -290,8 +290,7 @@ FindRooms = Callable[[str, Callable[[int], bool], int], Awaitable[Sequence[RoomC
 
 @dataclass(frozen=True, slots=True)
 class ThreadReadTool:
-    """Reads earlier rooms. `find` takes a query, a test for the channels above their threads, and the turn's thread,
-    whose room it leaves out."""
+    """Reads earlier rooms. `find` takes a query, a test for the channels above threads, and a thread to leave out."""
 
     places: ChannelAudience
     find: FindRooms

@@ -92,8 +92,7 @@ Toolbox = Mapping[str, RunnableTool]
 
 
 def collect_tools(tools: Iterable[RunnableTool]) -> tuple[Toolbox, list[str]]:
-    """Return the tools with valid and unique names, and a line for each other tool. Of equal names the first is
-    used."""
+    """Return the tools with valid names, the first of equal ones, and a line for each other tool."""
     found: dict[str, RunnableTool] = {}
     problems = []
     for tool in tools:

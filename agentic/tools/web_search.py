@@ -301,8 +301,7 @@ def _plain(text: str) -> str:
 
 
 class PictureSearch(_Ddgs):
-    """Finds pictures. `timeout`: seconds for the engine; a whole search takes at most twice as long. `clock`: in
-    seconds."""
+    """Finds pictures. `timeout`: seconds for the engine; a whole search takes at most twice as long."""
 
     def __init__(
         self,

@@ -112,8 +112,7 @@ async def read_budgets(parts: ConsoleContext) -> Json:
 
 
 async def _by_kind(parts: ConsoleContext, uses: Mapping[str, BudgetUse]) -> Json:
-    """Group the uses by kind: channels only if they have a limit or cost something, and only the people who caused the
-    highest costs."""
+    """Group the uses by kind: channels with a limit or costs, and the people who caused the highest costs."""
     found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": [], "idle": []}
     titles = {"all": "All bots", "idle": "Background tasks"}
     for each in uses.values():

@@ -347,8 +347,7 @@ class Hub:
         self._send(_frame(event, data))
 
     def open(self, after: str, cut: Callable[[], None], *first: tuple[str, Any]) -> Reader:
-        """Add a reader that first gets the events since `after` ("" if it missed none), then the events `first`. Raises
-        TooManyReaders."""
+        """Add a reader of the events since `after` ("" if it missed none), then of `first`. Raises TooManyReaders."""
         if len(self.readers) >= self._most or self._closed:
             raise TooManyReaders
         reader = Reader([*self._missed(after), *(_frame(event, data) for event, data in first)], cut)

@@ -142,8 +142,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
 
 def _filter(parts: ConsoleContext, request: web.Request) -> TurnFilter:
-    """Read the filter in the query. The time range is the last `hours`, or the days from `from` to `to`. Raises
-    Refused."""
+    """Read the query's filter. The time range is the last `hours`, or the days `from` to `to`. Raises Refused."""
     hours, since, until = query_int(request, "hours", 0, 1, MAX_HOURS), None, None
     if hours:
         since = parts.clock() - hours * 3600

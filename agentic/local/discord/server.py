@@ -196,8 +196,7 @@ class DiscordStandIn:
         return self._use(author, place, app, interactions.slash_data(self.world, place, app, command, options))
 
     async def use_command(self, author: int | str, channel: int | str, command: str, options: Options) -> Interaction:
-        """Use a slash command of the first bot that has registered its commands, which is soon after the start. Raises
-        TimeoutError, too."""
+        """Use a slash command of the first bot that has registered its commands. Raises TimeoutError if none has."""
         bots, guild_id = self.world.apps.values(), self.world.guild.id
         bot = await self.wait_for(lambda: next((app for app in bots if app.commands.get(guild_id)), None))
         assert bot is not None

@@ -303,8 +303,7 @@ def _value(word: str, option: Json, known: Vocabulary) -> Value | None:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to a command: text, "" if everybody sees it in the channel, and a menu or form. `fields`: Discord's,
-    each with a label. `send` sends the texts or choices; it raises LookupError, ValueError, and
-    TimeoutError."""
+    each with a label. `send` sends the texts or choices; it raises LookupError, ValueError, and TimeoutError."""
 
     text: str = ""
     title: str = ""

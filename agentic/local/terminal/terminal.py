@@ -213,8 +213,7 @@ class Terminal:
                 self._console.print(Text(f"      {path}", Style(dim=True, link=path.as_uri())), soft_wrap=True)
 
     def _wait_for_answer(self, channel_id: int | None = None) -> None:
-        """Hold back the events of other channels until an answer is shown, for HOLD_SECONDS at most. None means the
-        current channel."""
+        """Hold back other channels' events until an answer is shown, for HOLD_SECONDS at most. None: this channel."""
         self._show_held()
         self._waits_in = channel_id or self.channel
         self._hold_ends = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._show_held)

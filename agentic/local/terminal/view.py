@@ -100,8 +100,7 @@ _HEADING = re.compile(r"#{1,3} ")
 @dataclass(frozen=True, slots=True)
 class Names:
     """Channel id → name, user id → (display name, rich color), role id → name, and display name → rich color of
-    personas without an account. `mention_ids`: word after `@` → user id; `themes`, `commands`, and `guild` as in
-    Vocabulary."""
+    personas without an account. `mention_ids`: word after `@` → user id. The others are as in Vocabulary."""
 
     channels: Mapping[int, str]
     users: Mapping[int, tuple[str, str]]

@@ -155,8 +155,7 @@ def persona_of(agent: str) -> str:
 
 
 def cast(scene: Scene, members: Iterable[str]) -> dict[str, str]:
-    """Member's name → speaker. Each takes the speaker that it is, or fits best; the others take what is left, and share
-    once all are taken."""
+    """Member's name → speaker: the one that it is, or fits best. The others take what is left, then share."""
     speakers = tuple(dict.fromkeys(speaker for speaker, _ in scene.lines if speaker != OPEN))
     names = list(dict.fromkeys(members))
     parts: dict[str, str] = {}
@@ -213,8 +212,7 @@ class Stage:
         return next(others, None)
 
     def next_line(self, me: str, after: str = "") -> Line | None:
-        """Return this member's next line, after a line of the member `after`; None if it has none left. Anybody says
-        the opening."""
+        """Return this member's next line, after one of the member `after`; None if none is left. Anybody may open."""
         part, lines = self._parts.get(me), self.unheard()
         place = next((place for place, (speaker, _) in enumerate(lines) if speaker in (OPEN, part)), None)
         if place is None:
@@ -255,8 +253,7 @@ class Heard:
         return next((said[mark] for mark in reversed(self._marks) if mark in said), None)
 
     def pick(self, rng: random.Random, lines: Sequence[str]) -> str:
-        """Choose a line that was not heard, otherwise the one heard longest ago, and note it. Raises IndexError without
-        lines."""
+        """Choose and note a line that was not heard, or was heard longest ago. Raises IndexError without lines."""
         line = lines[self._freshest(rng, lines)]
         self.add(line)
         return line

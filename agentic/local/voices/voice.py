@@ -154,8 +154,7 @@ class ScriptedVoice:
         return self._react(turn, self._play_phase(turn) if turn.format else self._play(turn))
 
     def _play_phase(self, turn: Turn) -> Decision:
-        """Say the next line of this member's seat in the phase of a room with a format; if none is left, repeat
-        the oldest."""
+        """Say the next line of this member's seat in the phase of a room's format, or repeat the oldest."""
         seated, topic = seats(turn.format, turn.sides), clipped(plain(turn.room_topic))
         scope, seat = f"{turn.format} {topic.casefold()}\n", seated.get(turn.me, "")
         names = {**{seat: name for name, seat in reversed(seated.items())}, "topic": topic}

@@ -14,8 +14,7 @@ _SUBTEXT = re.compile(r"^-# .*$", re.MULTILINE)  # Discord's small print: the no
 
 
 def plain(text: str, names: Iterable[str] = ()) -> str:
-    """Reduce a text to one line without markup, links, quotation marks or mentions of `names`; other @names lose
-    their @."""
+    """Reduce a text to a line without markup, links, quotation marks, or mentions of `names`, and with no other @."""
     text = _QUOTES.sub("", _MARKUP.sub(" ", _SUBTEXT.sub("", text)))
     for name in sorted(filter(None, names), key=len, reverse=True):
         text = re.sub(rf"@{re.escape(name)}\b[,:]?", " ", text, flags=re.IGNORECASE)

@@ -25,8 +25,7 @@ _CUSTOM_EMOJI = re.compile(r"<?a?:?(\w+):\d+>?")
 @dataclass(frozen=True, slots=True)
 class Look:
     """The names and colors (0xRRGGBB) of agents, and known names of people and channels by their Discord ids. Times
-    are shown in `zone`. `costs`: whether to show costs. `bots`: ids of the agents' accounts, whose reactions are no
-    votes."""
+    are shown in `zone`. `costs`: whether to show them. `bots`: ids of agents' accounts, whose reactions don't vote."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     colors: Mapping[str, int] = field(default_factory=dict)

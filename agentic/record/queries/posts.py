@@ -68,8 +68,7 @@ async def actions_page(db: aiosqlite.Connection, *, after: Cursor | None = None,
 
 
 class Conversation(ConversationNote):
-    """A conversation with the number of its turns and the agents that had one. `ended_at`: None if it's running, or if
-    its end is unknown."""
+    """A conversation with the number of its turns and their agents. `ended_at`: None if it's running or unknown."""
 
     turns: int = 0
     agents: tuple[str, ...] = ()
@@ -118,8 +117,7 @@ async def last_conversation(db: aiosqlite.Connection) -> Conversation | None:
 
 
 async def _with_turns(db: aiosqlite.Connection, found: Sequence[Conversation]) -> tuple[Conversation, ...]:
-    """Add the sums of their turns. A conversation's own sums are written at its end; until then its turns' sums are
-    larger."""
+    """Add the sums of their turns, which are larger until a conversation's own sums are written at its end."""
     query = """SELECT conversation_id, COALESCE(MAX(round), 0), SUM(outcome = 'posted'), SUM(outcome <> 'posted'),
             SUM(cost_usd), COUNT(*), GROUP_CONCAT(DISTINCT agent)
         FROM turns WHERE conversation_id IN (SELECT value FROM json_each(?)) GROUP BY conversation_id"""

@@ -69,8 +69,7 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class ModelSpeed:
-    """How long a model's successful calls took, in seconds: mean and 95th percentile. `errors`: kind of error → number
-    of failed calls."""
+    """Seconds of a model's successful calls: mean and 95th percentile. `errors`: kind of error → failed calls."""
 
     agent: str
     model: str
@@ -143,8 +142,7 @@ async def count_failures(db: aiosqlite.Connection, since: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """A sum of costs. `turns`: the number of turns, or of calls if it's a model's sum. `input_tokens` includes cached
-    tokens."""
+    """A sum of costs. `turns`: their number, or of calls if it's a model's sum. `input_tokens` includes cached ones."""
 
     cost_usd: float = 0.0
     turns: int = 0
@@ -365,8 +363,7 @@ class Standing:
 
 async def season(db: aiosqlite.Connection, kind: str | None = None) -> tuple[Standing, ...]:
     """Return the standings in contests of a kind (arena, room; None: all), best first. They are ordered by the lower
-    end of the wins' interval, so that one lucky win doesn't lead. Panels and interviews don't count, since nobody wins
-    them."""
+    end of the wins' interval, so that one lucky win doesn't lead. Panels and interviews don't count: nobody wins."""
     contests: dict[str, list[Contender]] = defaultdict(list)
     query = f"""SELECT contests.id AS contest_id, agent, model, votes, side, score, moved
         FROM contests JOIN contenders ON contest_id = contests.id WHERE (?1 IS NULL OR kind = ?1) AND {CAN_BE_WON}"""

@@ -42,8 +42,7 @@ TOOL_CALL_COLUMNS = ", ".join(ToolCallRecord.model_fields)
 
 
 class Turn(TurnRecord):
-    """A turn as it is recorded. `seq` orders turns of the same time. `text`: the start of its first post. Its posts and
-    calls are in WholeTurn."""
+    """A recorded turn, without its posts and calls. `seq` orders turns of the same time. `text`: its first words."""
 
     seq: int
     text: str

@@ -73,8 +73,7 @@ P = TypeVar("P", bound=types.PaginatedResult)
 
 
 def connector(environment: Mapping[str, str]) -> Connect:
-    """Return a function that opens connections. Programs get those variables of `environment` that are in
-    `process.INHERITED`."""
+    """Return a function that opens connections. Programs get the variables in `process.INHERITED`."""
 
     @asynccontextmanager
     async def connect(config: ServerConfig, watch: Watch) -> AsyncIterator[SdkConnection]:

@@ -208,8 +208,7 @@ class ServerProcess(Transport):
 
 
 async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Wait until the condition is true; return False if it takes longer. It polls, because Process.wait() also waits
-    for the pipes."""
+    """Wait until the condition is true, or return False. It polls, because Process.wait() also waits for the pipes."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + seconds
     while not condition():
