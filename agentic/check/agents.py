@@ -29,8 +29,7 @@ MAX_NAMED = 12
 
 
 class _ModelList:
-    """An agent's models, everywhere or in one Discord server. `setting` is where the owner sets them; `instead` is the
-    alternative to setting a model's key."""
+    """An agent's models, everywhere or in a server. `setting`: where they are set. `instead`: other than a key."""
 
     def __init__(self, agent: AgentSettings, server: int | None = None, account_setting: str = "") -> None:
         self.agent, self.server, self.alone = agent, server, len(agent.models) == 1

@@ -188,8 +188,7 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswer:
-    """What a command answers to one person: a text, "" if everybody sees it in the channel, and a form to fill in.
-    `form` names the form in the person's next request."""
+    """A command's answer to one person: a text, "" if it's in the channel, and a form, which `form` identifies."""
 
     text: str = ""
     title: str = ""

@@ -57,8 +57,7 @@ class Module:
 
 
 def join_scripts(texts: Mapping[str, str]) -> dict[str, str]:
-    """Join modules, given and returned as name → text. Raises ValueError if one imports what doesn't exist, or if
-    modules import each other in a circle."""
+    """Join modules (name → text). Raises ValueError if one imports what doesn't exist, or itself through others."""
     modules = {name: Module.parse(name, text) for name, text in sorted(texts.items())}
     _check_names(modules)
     try:

@@ -80,8 +80,7 @@ CARD_SECONDS = 20.0  # and then for its closing card
 
 
 def run_local(settings: Settings, *, once: bool, scripted: bool, topic: str | None = None) -> int:
-    """Run until the person leaves; return the exit code. `topic`: begin with a room about it instead of a conversation.
-    Raises SettingsError if the data folder is not writable."""
+    """Run until the person leaves; return the exit code. `topic`: begin with a room about it. Raises SettingsError."""
     fill_standard_streams()
     allow_any_characters()
     with writable():

@@ -113,8 +113,7 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 
 @asynccontextmanager
 async def looking_for_servers(settings: Settings, kinds: Iterable[Kind] = _KINDS) -> AsyncIterator[Found]:
-    """Ask the addresses of these kinds from now on. The result returns the servers that have answered; it waits for at
-    most PATIENCE since the beginning."""
+    """Ask the addresses of these kinds. The result returns the servers that answered within PATIENCE."""
     began = time.monotonic()
     async with aiohttp.ClientSession(auto_decompress=False) as session:
         tasks = [asyncio.create_task(_look(session, settings, kind)) for kind in kinds]

@@ -148,8 +148,7 @@ def to_edit(file: Path) -> Path:
 
 
 def _link(here: Path, target: Path) -> None:
-    """Link `here` to `target`. Replaces a file that local mode created while the target didn't exist; a file that an
-    editor put there is kept under another name."""
+    """Link `here` to `target`, instead of local mode's own file; an editor's file there is kept under another name."""
     if here.is_symlink() and here.readlink() == target and target.exists():
         return  # another local session of this folder may be reading it
     if not here.is_symlink() and here.is_file() and target.exists() and here.read_bytes() != target.read_bytes():

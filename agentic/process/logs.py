@@ -59,8 +59,7 @@ FORMATTERS: dict[str, Callable[[Redact], logging.Formatter]] = {"plain": PlainFo
 def set_up_logging(
     level: str, handlers: Sequence[logging.Handler] = (), *, style: str = "plain", redact: Redact = str
 ) -> None:
-    """Log to these handlers, or else to standard error. Replaces earlier handlers. `style` is one of FORMATTERS;
-    `redact` removes secrets from a text."""
+    """Log to these handlers only, or else to standard error. `style`: of FORMATTERS. `redact` removes secrets."""
     handlers = handlers or (logging.StreamHandler(),)
     for handler in handlers:
         handler.setFormatter(FORMATTERS[style](redact))

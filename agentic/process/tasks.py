@@ -125,8 +125,7 @@ async def restart_on_failure(
     failing: set[str] | None = None,
     sleep: Sleep = asyncio.sleep,
 ) -> None:
-    """Run a watcher until it ends or is canceled. If it fails, log that, and start it again after a pause. `failing`
-    contains its name during the pause."""
+    """Run a watcher to its end. If it fails, log that, and start it again after a pause, with its name in `failing`."""
     names, failures = set[str]() if failing is None else failing, 0
     while True:
         began = time.monotonic()

@@ -251,8 +251,7 @@ def _apply(connection: sqlite3.Connection, migration: Migration, ours: Sequence[
 
 
 def split_statements(sql: str) -> Iterator[str]:
-    """Split a script into statements, because `executescript` would commit first. SQLite tells which semicolons end
-    statements, and which are in texts, comments, or triggers."""
+    """Split a script into statements (`executescript` commits first). SQLite knows which semicolons end statements."""
     start = 0
     for found in re.finditer(";", sql):
         statement = sql[start : found.end()]

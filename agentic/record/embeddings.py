@@ -113,8 +113,7 @@ class Embeddings:
         await self._embedder.aclose()
 
     async def _embed(self, texts: Sequence[str]) -> Sequence[Vector] | None:
-        """Halve the texts of a request that is too long for the server's batch, then shorten the text that is too long.
-        Return None if the budget is used up."""
+        """Halve a request that is too long for the server, then shorten the text. None if the budget is used up."""
         try:
             if self._embedder.free:
                 return (await self._embedder.embed(texts, timeout=CALL_SECONDS)).vectors

@@ -202,8 +202,7 @@ class MemoryReader:
         return await self._ask(query, Kept())
 
     async def export(self, people: Collection[int]) -> Mapping[str, list[dict[str, Any]]] | None:
-        """Return the stored data about a person, who has these ids; None if the record can't be read. It uses a thread
-        of its own, so turns don't wait for it."""
+        """Return the data about a person with these ids, read in a thread of its own; None if it can't be read."""
         if self._path is None:
             return None
         questions = QuestionThread(self._path, seconds=EXPORT_SECONDS)

@@ -95,8 +95,7 @@ class RecordedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A turn's answer: the last completion, and the tokens and US dollars of all its calls. `decision` has the fields
-    that it sets; None if it couldn't be read."""
+    """The last completion, and the tokens and US dollars of all calls. `decision`: its fields, None if unreadable."""
 
     model: str
     text: str
@@ -114,8 +113,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """`new` is None if the turn couldn't be replayed; `problem` says why, or what the new answer lacks, in one line.
-    `same`: the completions are equal to the byte."""
+    """`new`: None if the turn couldn't be replayed. `problem`: why, or what it lacks. `same`: equal to the byte."""
 
     agent: str
     turn_id: str
@@ -146,8 +144,7 @@ class Prepared:
 
 
 class Replayer:
-    """Replays turns with `models`, and with the `persona` of a folder if one is given. `costs` is asked for money if a
-    call costs any. `clock` gives unix seconds."""
+    """Replays turns with `models`, and the `persona` of a folder if given. Calls that cost money ask `costs` for it."""
 
     def __init__(
         self,

@@ -57,8 +57,7 @@ PING_SECONDS = 2.0
 
 
 class Runtime:
-    """A running process. `stop` ends it. `exit_code` is 1 once an essential task has ended on its own, or 2 if Discord
-    rejects every bot (agentic.runtime.cli)."""
+    """A running process. `stop` ends it. `exit_code`: 1 if an essential task ended, 2 if Discord rejects every bot."""
 
     def __init__(
         self, setup: ProcessConfig, services: Services, chats: Sequence[HostedService], link: RedisConnection

@@ -39,8 +39,7 @@ def _persona_file(name: str) -> str:
 
 
 class ReplayRequest(BaseModel):
-    """The change in a replay: another model (provider/model), another persona by its name, or a new text of one of its
-    persona files that isn't saved."""
+    """The change in a replay: another model (provider/model), another persona, or an unsaved text of a persona file."""
 
     model_config = ConfigDict(extra="forbid")
 

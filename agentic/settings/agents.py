@@ -142,8 +142,7 @@ AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontMatter:
-    """A persona's front matter, known before the agent starts (agentic.personas.identity.IdentityCard). None means not
-    set. `models` are tried in order."""
+    """What IdentityCard has of a persona's front matter, before the agent starts. None: not set. `models`: in order."""
 
     display_name: str | None = None
     avatar: str | None = None

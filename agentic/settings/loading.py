@@ -133,8 +133,7 @@ def _as_ours(other_name: str, both: Mapping[str, str]) -> str | None:
 
 
 def name_warnings(both: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each other or old name that is used or that differs from our key's text. GOOGLE_API_KEY gets
-    none: other programs use it, too."""
+    """Yield a warning for each other or old name that is set, except GOOGLE_API_KEY, which other programs use, too."""
     for key, other_name in OTHER_NAMES.items():
         text = both.get(other_name)
         if text is None or key == "GEMINI_API_KEY":

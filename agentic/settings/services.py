@@ -33,8 +33,7 @@ SERVICES: tuple[ServiceRow, ...] = (
 
 
 class ServiceSettings(Keys):
-    """The settings of a service where agents have their own accounts. They are mixed into the program's settings, so
-    class methods answer questions about them."""
+    """Settings of a service where agents have their own accounts: a part of Settings, read through class methods."""
 
     accounts_field: ClassVar[str]  # agent → its account
     accounts_example: ClassVar[str]

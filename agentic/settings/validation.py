@@ -108,8 +108,7 @@ def shared_tokens(settings: Settings) -> list[tuple[str, ...]]:
 
 
 def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]:
-    """Yield a line for each setting that is dangerous or has no effect. `own_models`: the agents use the models of the
-    settings, not the model of the command line."""
+    """Yield a line for each dangerous or useless setting. `own_models`: no model of the command line is used."""
     for names in shared_tokens(settings):
         keys = ", ".join(settings.agents[name].spec.token_setting for name in names)
         yield f"{keys}: the same token, so none of these bots starts; each bot needs its own token"

@@ -149,8 +149,7 @@ class Spans:
 
 
 def of_turn(record: TurnRecord) -> Attributes:
-    """Return a turn's attributes: an agent invocation's, and ours. Only calls have tokens and costs, because some
-    viewers add up a span and its children."""
+    """Return a turn's attributes. Only calls have tokens and costs: some viewers add up a span and its children."""
     found: dict[str, str | int | float | bool | None] = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": record.agent,

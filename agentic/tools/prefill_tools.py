@@ -48,8 +48,7 @@ arguments:
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """A call in a completion. `before`: the text before it. `text`: the call as written. `arguments`: None if they are
-    unreadable; `problem` says why, in one line."""
+    """A call in a completion: the text `before` it, and as written. `problem`: why `arguments` are None."""
 
     before: str
     text: str

@@ -257,8 +257,7 @@ class Thinking:
         return True
 
     def now(self) -> list[dict[str, Any]]:
-        """Return the running turns, oldest first: `agent`, `channel`, `since` in unix seconds, and the number of calls
-        `ahead` at a model server at home."""
+        """Return the running turns, oldest first. `since`: unix seconds. `ahead`: calls at a model server at home."""
         oldest = self._clock() - self._longest
         self._turns = {turn: running for turn, running in self._turns.items() if running["since"] > oldest}
         return sorted(self._turns.values(), key=lambda running: running["since"])

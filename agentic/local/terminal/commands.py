@@ -133,8 +133,7 @@ def command_parts(command: Json) -> list[tuple[str, str]]:
 
 
 def is_by_bot(text: str, kind: int, *, bot: bool, in_thread: bool) -> bool:
-    """Return whether a bot said this. Discord reports pins, threads, and ended polls as messages, too (`kind`), and a
-    room's thread has notices of the program."""
+    """Return whether a bot said this: not Discord's report of a pin, thread, or poll (`kind`), or a room's notice."""
     is_notice = in_thread and text.startswith(HIDE_MARKS)
     return bot and not is_notice and kind in (DEFAULT, REPLY, COMMAND_REPLY)
 

@@ -191,8 +191,7 @@ def _calculate(left: str, sign: str, right: str) -> str:
 
 
 class Answers:
-    """The answers of an agent. `remedy` says what to do for a real model's answer, "" for nothing; `answered` counts
-    the answers by the name of who asked."""
+    """An agent's answers. `remedy`: how to get a real model's, or "". `answered`: their number by who asked."""
 
     def __init__(self, agent: str, rng: random.Random, heard: Heard, remedy: str, answered: Counter[str]) -> None:
         self._lines, self._rng, self._heard = answers_of(agent), rng, heard

@@ -183,8 +183,7 @@ class Line:
 
 
 class Stage:
-    """A scene with the members that play it. `heard` is shared by all voices of a process; `scope` keeps two plays of
-    one scene apart, such as those of two rooms."""
+    """A scene with its players. All voices of a process share `heard`; `scope` keeps two plays of one scene apart."""
 
     def __init__(self, scene: Scene, members: Iterable[str], heard: Heard, scope: str = "") -> None:
         self.scene, self._heard, self._scope = scene, heard, scope

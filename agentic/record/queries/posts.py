@@ -258,8 +258,7 @@ async def conclusion_of(db: aiosqlite.Connection, thread_id: int) -> RoomConclus
 
 
 async def votes_in_room(db: aiosqlite.Connection, thread_id: int, bots: Collection[int] = ()) -> Mapping[str, int]:
-    """Return agent → people's votes so far, without agents that have none: one vote for each person and post. `bots`:
-    users whose reactions don't count."""
+    """Return agent → people's votes so far, if any: one for each person and post. Reactions of `bots` don't count."""
     query = """SELECT agent, count(*) FROM (
             SELECT DISTINCT agent, message_id, user_id FROM posts JOIN reactions USING (message_id)
             WHERE posts.channel_id = ?1 AND deleted_at IS NULL AND substr(emoji, 1, 1) = ?2 AND length(emoji) <= 2

@@ -219,8 +219,7 @@ async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 
 def _signal_group(process: Process, number: int) -> bool:
-    """Send a signal to the process group, or only check it with 0. Return False if the group has ended. Its id is
-    the leader's, even after the leader has ended."""
+    """Signal the process group (0: only check it); return False if it has ended. Its id stays its first leader's."""
     try:
         os.killpg(process.pid, number)
     except ProcessLookupError:

@@ -386,8 +386,7 @@ class McpServers:
             await cancel_and_wait(self._running)  # no effect if it has ended; otherwise this kills its processes
 
     def tools_for(self, agent: str) -> tuple[McpTool, ...]:
-        """Return the tools that this agent may use, even if their server has ended: a changing list would break
-        the cached part of every prompt."""
+        """Return the agent's tools, even of an ended server: a changed list would break every prompt's cached part."""
         allowed = (server for server in self._servers if server.config.may_be_used_by(agent))
         return tuple(tool for server in allowed for tool in tools_of(server))
 
