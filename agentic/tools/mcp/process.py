@@ -219,7 +219,7 @@ async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 
 def _signal_group(process: Process, number: int) -> bool:
-    """Signal the process group (0: only check it); return False if it has ended. Its id stays its first leader's."""
+    """Send a signal to the process group (0: only check it); return False if it has ended. Its leader may have, too."""
     try:
         os.killpg(process.pid, number)
     except ProcessLookupError:
