@@ -137,10 +137,7 @@ class RedisConnection:
         if self._queued:
             what = ", ".join(dict.fromkeys(what for what, _ in self._queued))
             log.error("Redis is unavailable: writes lost with this process: %d (%s)", len(self._queued), what)
-        for task in filter(None, (self._probe, self._writer)):
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_and_wait(*filter(None, (self._probe, self._writer)))
         for client in (self.commands, self._slow_commands, self._client):
             await client.aclose()
 
@@ -363,14 +360,12 @@ def when_back(what: str, *, limit: int = MAX_QUEUED) -> Callable[[Write[S, P]], 
         @wraps(method)
         async def call(store: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
             link, write = store._link, partial(method, store, *args, **kwargs)
-            if link.has_queued and not await link.write_queued():  # it must not overtake them
-                link.queue(what, write, limit)
-                return
-            try:
-                await write()
-            except StateUnavailable as away:
-                _log_once(away.logged, logging.INFO, f"{what}: will be written when Redis is back", away)
-                link.queue(what, write, limit)
+            if not link.has_queued or await link.write_queued():  # it must not overtake them
+                try:
+                    return await write()
+                except StateUnavailable as away:
+                    _log_once(away.logged, logging.INFO, f"{what}: will be written when Redis is back", away)
+            link.queue(what, write, limit)
 
         return call
 

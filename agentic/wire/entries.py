@@ -107,22 +107,35 @@ class HistoryMessage(Entry):
     cache: bool = False
 
 
-class CallWords(Entry):
-    """The words of a call: the whole agentic.llm.types.Prompt, so that the call can be repeated, and the completion.
+class OfTurn(Entry):
+    """Base of the words of a turn."""
 
-    `stable` and `cache` mark the part that a provider caches. `persona` is the persona's exact part of `system`, so
-    that a replay can replace it. `reasoning` is what the provider returned of it. `decision`: the parsed decision, if
-    this call gave it.
+    agent: str
+    turn_id: str
+    channel_id: int
+    at: float
+
+
+class OfCall(OfTurn):
+    """A call's fields that the recorder needs.
 
     `quoted`: message id → author's id (None: an agent), for the messages in the prompt. For a person's words that
     aren't in a message, such as an agent's note about them, the key is minus the person's id.
     """
 
-    agent: str
-    turn_id: str
     n: int  # CallRecord.n
-    channel_id: int
-    at: float
+    quoted: dict[int, int | None] = {}
+    asked_by: int | None = None  # the person whose budget the turn is charged to
+
+
+class CallWords(OfCall):
+    """The words of a call: the whole agentic.llm.types.Prompt, so that the call can be repeated, and the completion.
+
+    `stable` and `cache` mark the part that a provider caches. `persona` is the persona's exact part of `system`, so
+    that a replay can replace it. `reasoning` is what the provider returned of it. `decision`: the parsed decision, if
+    this call gave it.
+    """
+
     model: str = ""  # provider/model
     system: str = ""
     stable: int = 0
@@ -137,21 +150,12 @@ class CallWords(Entry):
     tool_calls: tuple[dict[str, Any], ...] = ()  # name and arguments
     decision: dict[str, Any] | None = None
     error: str | None = None
-    quoted: dict[int, int | None] = {}
-    asked_by: int | None = None  # the person whose budget the turn is charged to
 
 
-class PackedCall(Entry):
-    """The words of a call as they are stored: fields that the recorder needs, and `words`, which it stores unread: zstd
-    of the JSON of CallWords without `quoted`."""
+class PackedCall(OfCall):
+    """A call as it is stored, with `words` that the recorder stores unread: zstd of the JSON of CallWords without
+    `quoted`."""
 
-    agent: str
-    turn_id: str
-    n: int
-    channel_id: int
-    at: float
-    quoted: dict[int, int | None] = {}
-    asked_by: int | None = None
     words: bytes = Field(b"", exclude=True)
 
 
@@ -162,28 +166,20 @@ class FoundPage(Entry):
     url: str = ""
 
 
-class SearchWords(Entry):
+class SearchWords(OfTurn):
     """A web search with the tool web_search. `n` is that of its ToolCallRecord."""
 
-    agent: str
-    turn_id: str
     n: int
-    channel_id: int
-    at: float
     seconds: float = 0.0
     query: str = ""
     pages: tuple[FoundPage, ...] = ()
     error: bool = False
 
 
-class PostWords(Entry):
+class PostWords(OfTurn):
     """A message that an agent posted. The picture has been scaled down."""
 
-    agent: str
-    turn_id: str
     message_id: int
-    channel_id: int
-    at: float
     text: str = ""
     answers_message_id: int | None = None
     picture: bytes | None = Field(None, exclude=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import hiredis
@@ -229,18 +229,19 @@ class CommandBatch(Pipeline):
         as_text = not any(NEVER_DECODE in options for _, options in commands)
         replies = await self._client.send(b"".join(packed), len(packed), as_text=as_text)
         if self.is_transaction:
-            for each in replies:
-                if isinstance(each, Exception):
-                    raise each
+            _raise_first(replies)
             replies = replies[-1]
-        results: list[Any] = []
-        errors: list[Exception] = []
-        for (args, options), reply in zip(commands, replies, strict=True):
-            if isinstance(reply, Exception):
-                errors.append(reply)
-                results.append(reply)
-            else:
-                results.append(self._client.read_reply(reply, str(args[0]), options))
-        if errors and raise_on_error:
-            raise errors[0]
+        results = [
+            reply if isinstance(reply, Exception) else self._client.read_reply(reply, str(args[0]), options)
+            for (args, options), reply in zip(commands, replies, strict=True)
+        ]
+        if raise_on_error:
+            _raise_first(results)
         return results
+
+
+def _raise_first(replies: Sequence[Any]) -> None:
+    """Raise the first error among the replies."""
+    for each in replies:
+        if isinstance(each, Exception):
+            raise each

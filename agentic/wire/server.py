@@ -38,11 +38,12 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from agentic.process.tasks import cancel_and_wait
 from agentic.wire.connection import RedisStartError
 
 DEFAULT_HOST = "127.0.0.1"
@@ -93,9 +94,7 @@ async def locate_redis(
             try:
                 yield RedisPlace(f"unix://{quote(str(server.socket))}", f"embedded Redis under {data_dir}")
             finally:
-                watch.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watch
+                await cancel_and_wait(watch)
 
 
 def without_password(url: str) -> str:
