@@ -70,7 +70,7 @@ async def check_redis(settings: Settings, found: Findings, *, use_default_redis:
 
 
 async def _check_server(place: RedisPlace, link: RedisConnection, found: Findings, origin: str) -> None:
-    info = await link.call(lambda redis: redis.info())
+    info = await link.redis.info()
     if info.get("redis_mode") == "cluster":
         found.wrong("Redis", f"{place.description} is a cluster", "use a server without cluster mode")
         return

@@ -329,7 +329,7 @@ class Budgets:
         if not scopes:
             return []
         fields = [*scopes, *(f"{RAISED}{scope}" for scope in scopes)]
-        texts = await self._link.call(lambda redis: redis.hmget(keys.budget(date), fields))
+        texts = await self._link.redis.hmget(keys.budget(date), fields)
         found = {field: int(text or 0) for field, text in zip(fields, texts, strict=True)}
         limits = {scope: (self.caps.of(scope) or 0) + found[f"{RAISED}{scope}"] for scope in scopes}
         return [kind_of(scope) for scope in scopes if found[scope] >= limits[scope] * (1 - CLOSING_SHARE)]
@@ -406,7 +406,7 @@ class Costs(Store):
 
     async def read(self, agent: str, date: str) -> dict[str, float]:
         """Return a day's totals, {} if there are none."""
-        kept = await self._link.call(lambda redis: redis.hgetall(keys.cost(agent, date)))
+        kept = await self._link.redis.hgetall(keys.cost(agent, date))
         return {str(field): float(value) for field, value in kept.items()}
 
     async def all_days(self) -> dict[tuple[str, str], dict[str, float]]:

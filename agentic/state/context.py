@@ -98,8 +98,7 @@ class ContextWindows(Store):
 
     @or_default(None, "a context window is not stored")
     async def keep(self, agent: str, channel_id: int, kind: str, state: Mapping[str, Any]) -> None:
-        key, text = keys.window(agent, channel_id, kind), json.dumps(dict(state))
-        await self._link.call(lambda redis: redis.set(key, text, ex=WINDOW_SECONDS))
+        await self._link.redis.set(keys.window(agent, channel_id, kind), json.dumps(dict(state)), ex=WINDOW_SECONDS)
 
     @or_default(None, "an earlier context window cannot be read")
     async def kept(self, agent: str, channel_id: int, kind: str) -> dict[str, Any] | None:
@@ -137,16 +136,16 @@ class Sessions(Store):
             return
         session = self._unwritten[key]
         if session is None:
-            await self._link.call(lambda redis: redis.delete(key))
+            await self._link.redis.delete(key)
         else:
-            await self._link.call(lambda redis: redis.set(key, json.dumps(session), ex=SESSION_SECONDS))
+            await self._link.redis.set(key, json.dumps(session), ex=SESSION_SECONDS)
         if self._unwritten.get(key) is session:
             self._unwritten.pop(key, None)  # another write, of a reset, may have been faster
 
 
 async def _read_object(link: RedisConnection, key: str) -> dict[str, Any] | None:
     """Return the key's JSON object; None if there is none or it can't be read. Raises StateUnavailable."""
-    text = await link.call(lambda redis: redis.get(key))
+    text = await link.redis.get(key)
     try:
         found = json.loads(text) if text else None
     except ValueError:
@@ -176,7 +175,7 @@ class Resets:
             return self._known[key]
         async with self._reading:
             try:
-                text = await self._link.call(lambda redis: redis.get(key))
+                text = await self._link.redis.get(key)
             except StateUnavailable as away:
                 log.debug("the reset of %s in channel %d can't be read: %s", agent, channel_id, away)
                 return self._known.get(key, 0)
@@ -245,13 +244,12 @@ class Summaries(Store):
     @or_default(None, "a summary is not made")
     async def claim(self, thread_id: int, former: Summary | None) -> str | None:
         """Claim the making of the summary after `former`. Returns a token, or None if another turn makes or made it."""
-        token = secrets.token_hex(8)
-        claim = keys.summary_claim(thread_id)
-        if not await self._link.call(lambda redis: redis.set(claim, token, nx=True, ex=CLAIM_SECONDS)):
+        token, claim = secrets.token_hex(8), keys.summary_claim(thread_id)
+        if not await self._link.redis.set(claim, token, nx=True, ex=CLAIM_SECONDS):
             return None
         if await self.read(thread_id) == former:
             return token
-        await self._link.call(lambda redis: redis.delete(claim))
+        await self._link.redis.delete(claim)
         return None
 
     @or_default(False, "a summary is not stored")
@@ -264,8 +262,7 @@ class Summaries(Store):
     @or_default(None, "a summary is not made")
     async def forgotten(self) -> Mapping[int, float] | None:
         """Return user id → when they asked to be forgotten (unix seconds); None if Redis is unavailable."""
-        key = keys.COORDINATOR_FORGOTTEN
-        found: Any = await self._link.call(lambda redis: redis.zrange(key, 0, -1, withscores=True))
+        found: Any = await self._link.redis.zrange(keys.COORDINATOR_FORGOTTEN, 0, -1, withscores=True)
         return {int(user_id): at / 1000 for user_id, at in found if str(user_id).isdecimal()}
 
     async def drop(self, thread_id: int) -> None:
@@ -279,8 +276,7 @@ class Summaries(Store):
 
     async def _drop_now(self, thread_id: int) -> None:
         self._read.pop(thread_id, None)
-        names = (keys.summary(thread_id), keys.summary_claim(thread_id))
-        await self._link.call(lambda redis: redis.delete(*names))
+        await self._link.redis.delete(keys.summary(thread_id), keys.summary_claim(thread_id))
 
     async def drop_covering(self, thread_id: int, message_ids: Collection[int] | None) -> None:
         """Remove the thread's summary if one of these messages (None: any) went into it, or may have."""
@@ -299,7 +295,7 @@ class Summaries(Store):
                 forgotten += 1
         claims = await self._names(keys.summary_claim("*"))
         if claims:
-            await self._link.call(lambda redis: redis.delete(*claims))
+            await self._link.redis.delete(*claims)
         return forgotten
 
     async def _names(self, pattern: str) -> list[str]:

@@ -168,7 +168,7 @@ class SpeakerChoices(Store):
         past, because = keys.past_pulls(turn.channel_id), turn.chosen_because
         if because is None:
             return None
-        for text in await self._link.call(lambda redis: redis.lrange(past, 0, -1)):  # the newest first
+        for text in await self._link.redis.lrange(past, 0, -1):  # the newest first
             choice = SpeakerChoice.parse(text)
             if choice is not None and choice.chosen == turn.agent and choice.at <= turn.at:
                 is_its_own = choice.conversation_id == turn.conversation_id

@@ -59,7 +59,7 @@ class DrawnImages:
         key, data = keys.turn_picture(agent, turn_id), bytearray()
         try:
             for number in range(-(-size // PIECE_BYTES)):
-                piece = await self._link.call(lambda redis, at=number: redis.lindex(key, at))  # type: ignore[misc]
+                piece = await self._link.redis.lindex(key, number)
                 data += base64.b64decode(str(piece or ""), validate=True)
         except (StateUnavailable, binascii.Error) as error:
             log.debug("a stored image can't be read: %s", error)

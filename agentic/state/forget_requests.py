@@ -72,35 +72,33 @@ class ForgetRequests:
 
     async def chats_of(self, user_id: int) -> set[int]:
         """Return the private chats that the person's requests named."""
-        found: Any = await self._link.call(lambda redis: redis.smembers(keys.forgotten_chats(user_id)))
+        found: Any = await self._link.redis.smembers(keys.forgotten_chats(user_id))
         return {int(each) for each in found}
 
     @or_default(None, "processes read requests to be forgotten when Redis is back")
     async def tell(self) -> None:
         """Make every process read the requests now."""
-        await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_FORGETS, ForgetNotice().to_wire()))
+        await self._link.redis.publish(keys.COORDINATOR_FORGETS, ForgetNotice().to_wire())
 
     async def after(self, last: int) -> list[tuple[int, int]]:
         """Return the requests after `last`, oldest first, as (unix milliseconds, user id). If the newest is older, this
         is a new Redis, whose requests nobody has applied: returns all of them."""
         key = keys.COORDINATOR_FORGOTTEN
-        newest: Any = await self._link.call(lambda redis: redis.zrange(key, -1, -1, withscores=True))
+        newest: Any = await self._link.redis.zrange(key, -1, -1, withscores=True)
         start = f"({last}" if newest and newest[0][1] >= last else "-inf"
-        found: Any = await self._link.call(lambda redis: redis.zrangebyscore(key, start, "+inf", withscores=True))
+        found: Any = await self._link.redis.zrangebyscore(key, start, "+inf", withscores=True)
         orders = [(int(at), int(member)) for member, at in found if member.isascii() and member.isdecimal()]
         return [(at, user_id) for at, user_id in orders if 0 < user_id <= MAX_ID]
 
     async def answer(self, user_id: int, removed: RemovedWords) -> None:
         """Report what the recorder removed."""
-        key, text = keys.forgotten_words(user_id), removed.model_dump_json()
-        await self._link.call(lambda redis: redis.set(key, text, ex=ANSWER_SECONDS))
+        await self._link.redis.set(keys.forgotten_words(user_id), removed.model_dump_json(), ex=ANSWER_SECONDS)
 
     async def answered(self, user_id: int, at: int) -> RemovedWords | None:
         """Return the recorder's answer to the request made at `at`; None until it comes."""
-        text = await self._link.call(lambda redis: redis.get(keys.forgotten_words(user_id)))
-        removed = RemovedWords.parse(text)
+        removed = RemovedWords.parse(await self._link.redis.get(keys.forgotten_words(user_id)))
         return removed if removed is not None and removed.at >= at else None
 
     async def recorder_acts(self) -> bool:
         """Whether any process writes the record now."""
-        return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))
+        return bool(await self._link.redis.exists(keys.RECORDER_OWNER))

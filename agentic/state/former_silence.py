@@ -32,10 +32,10 @@ async def find_former_keys(link: RedisConnection) -> list[str]:
 async def read_former_orders(link: RedisConnection, names: list[str]) -> list[SilenceNotice]:
     """Return the orders under the keys that `find_former_keys` found. If the time of an order is unknown, it is the
     earliest possible time. Raises StateUnavailable."""
-    people = map(str, await link.call(lambda redis: redis.smembers(IGNORED)))
+    people = map(str, await link.redis.smembers(IGNORED))
     ignored = [person for person in people if person.isdecimal()]
     orders = [SilenceNotice(scope=f"u:{person}", until=1e12, at=EARLIEST) for person in ignored]
-    texts = await link.call(lambda redis: redis.mget(names[1:])) if names[1:] else []
+    texts = await link.redis.mget(names[1:]) if names[1:] else []
     found = {name: str(text or "") for name, text in zip(names[1:], texts, strict=True)}
     for channel in {match[1] for match in map(ORDER.fullmatch, found) if match}:
         source, _, ends = found.get(f"coordinator:stop:{channel}", "").partition(" ")

@@ -127,7 +127,7 @@ def task_key(task: str, agent: str) -> str:
 class IdleStates(Store):
     async def read(self) -> IdleState | None:
         """Return the state; None if Redis has none, because it is new or was emptied."""
-        kept = await self._link.call(lambda redis: redis.hgetall(keys.COORDINATOR_IDLE))
+        kept = await self._link.redis.hgetall(keys.COORDINATOR_IDLE)
         fields = {str(field): str(text) for field, text in kept.items()}
         if not fields:
             return None
@@ -150,8 +150,7 @@ class IdleStates(Store):
 
     async def result(self, agent: str, instruction_id: str) -> Result | None:
         """Return the result of a turn that ended; None if none is stored."""
-        key = keys.turn(agent, instruction_id)
-        state, text = await self._link.call(lambda redis: redis.hmget(key, ["state", "result"]))
+        state, text = await self._link.redis.hmget(keys.turn(agent, instruction_id), ["state", "result"])
         found = read_result(str(text)) if state == "done" and text else None
         return found if isinstance(found, Result) else None
 
@@ -208,8 +207,7 @@ class ProactiveMessages(Store):
 
     @or_default(None, "a person's no to unprompted messages takes effect in this process only")
     async def _refuse_first(self, user_id: int) -> bool | None:
-        key = keys.unwanted(user_id)
-        return bool(await self._link.call(lambda redis: redis.set(key, "1", nx=True, ex=KEEP_SECONDS)))
+        return bool(await self._link.redis.set(keys.unwanted(user_id), "1", nx=True, ex=KEEP_SECONDS))
 
     async def allow(self, user_id: int) -> None:
         await self._write_later(user_id, refused=False)
@@ -219,7 +217,7 @@ class ProactiveMessages(Store):
         """Whether the person has refused them lately, or Redis is unavailable."""
         if (refused := self._unwritten.get(user_id)) is not None:
             return refused
-        return bool(await self._link.call(lambda redis: redis.exists(keys.unwanted(user_id))))
+        return bool(await self._link.redis.exists(keys.unwanted(user_id)))
 
     async def _write_later(self, user_id: int, *, refused: bool) -> None:
         self._unwritten[user_id] = refused
@@ -231,8 +229,8 @@ class ProactiveMessages(Store):
         if refused is None:  # written meanwhile
             return
         if refused:
-            await self._link.call(lambda redis: redis.set(key, "1", ex=KEEP_SECONDS))
+            await self._link.redis.set(key, "1", ex=KEEP_SECONDS)
         else:
-            await self._link.call(lambda redis: redis.delete(key))
+            await self._link.redis.delete(key)
         if self._unwritten.get(user_id) is refused:
             del self._unwritten[user_id]

@@ -174,7 +174,7 @@ class Lease:
 
     async def current_holder(self) -> str | None:
         """Return the holder, or None. Raises StateUnavailable."""
-        holder = await self._link.call(lambda redis: redis.get(self._key))
+        holder = await self._link.redis.get(self._key)
         return None if holder is None else str(holder)
 
     async def _take(self) -> bool:

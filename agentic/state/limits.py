@@ -352,11 +352,11 @@ class Limits(Store):
     async def release_cooldown(self, agent: str, channel_id: int) -> None:
         """End the channel's cooldown, since the turn posted nothing."""
         self.allowance.release_cooldown(agent, channel_id)
-        await self._link.call(lambda redis: redis.delete(keys.cooldown(agent, channel_id)))
+        await self._link.redis.delete(keys.cooldown(agent, channel_id))
 
     async def cooldown_left(self, agent: str, channel_id: int) -> float:
         """Return the seconds left of the agent's cooldown in the channel, or 0. Raises StateUnavailable."""
-        ends = await self._link.call(lambda redis: redis.get(keys.cooldown(agent, channel_id)))
+        ends = await self._link.redis.get(keys.cooldown(agent, channel_id))
         return max(0.0, float(ends or 0) - self._clock())
 
     async def all(self, agent: str, date: str) -> int:
@@ -366,7 +366,7 @@ class Limits(Store):
     async def count(self, agent: str, date: str) -> int:
         """Return the turns taken on that day, without free ones."""
         try:
-            kept = await self._link.call(lambda redis: redis.get(keys.daily_count(agent, date)))
+            kept = await self._link.redis.get(keys.daily_count(agent, date))
         except StateUnavailable:
             return self.allowance.count(agent, date)
         return int(kept or 0)

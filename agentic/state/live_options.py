@@ -88,10 +88,10 @@ class LiveOptions(Mirror):
 
     async def read(self) -> None:
         """Read the hash, or write it again if Redis was emptied. Raises StateUnavailable."""
-        stored = await self._link.call(lambda redis: redis.hgetall(keys.LIVE_OPTIONS))
+        stored = await self._link.redis.hgetall(keys.LIVE_OPTIONS)
         if not stored and self._entries:
             known: dict[Any, Any] = {EVER: "1", **self._entries}
-            await self._link.call(lambda redis: redis.hset(keys.LIVE_OPTIONS, mapping=known))
+            await self._link.redis.hset(keys.LIVE_OPTIONS, mapping=known)
             return
         self._take({str(field): str(value) for field, value in stored.items() if field != EVER})
 
@@ -127,7 +127,7 @@ class LiveOptions(Mirror):
             await self.read()
 
     async def is_lost(self) -> bool:
-        return bool(self._entries) and not await self._link.call(lambda redis: redis.exists(keys.LIVE_OPTIONS))
+        return bool(self._entries) and not await self._link.redis.exists(keys.LIVE_OPTIONS)
 
     def _take(self, entries: Mapping[str, str]) -> None:
         """Take these entries into memory, except unreadable ones."""

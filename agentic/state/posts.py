@@ -65,7 +65,7 @@ class _Claims:
 
     @or_default(True, "a claim is known in this process only")
     async def _claim(self, key: str, seconds: float) -> bool:
-        return bool(await self._link.call(lambda redis: redis.set(key, self._mark, nx=True, px=round(seconds * 1000))))
+        return bool(await self._link.redis.set(key, self._mark, nx=True, px=round(seconds * 1000)))
 
 
 class Notices(_Claims):
@@ -120,7 +120,7 @@ class ReplayGuard(_Claims):
     async def forget(self, digest: str) -> None:
         """Release the claim: the request was refused and may be sent again."""
         self._seen.pop(digest, None)
-        await self._link.call(lambda redis: redis.delete(keys.event(digest)))
+        await self._link.redis.delete(keys.event(digest))
 
 
 class InstructedPosts:
@@ -157,7 +157,7 @@ class UploadedAvatars(Store):
     """The uploaded pictures, by agent. All methods raise StateUnavailable."""
 
     async def read(self, agent: str) -> UploadedAvatar | None:
-        text = await self._link.call(lambda redis: redis.hget(keys.AVATARS, agent))
+        text = await self._link.redis.hget(keys.AVATARS, agent)
         return None if text is None else UploadedAvatar.parse(str(text))
 
     async def keep(self, agent: str, avatar: UploadedAvatar) -> None:
@@ -197,7 +197,7 @@ class WebhookPosts(Store):
 
 @or_default((), "only this process's instructed posts and webhook posts are known")
 async def _read_members(link: RedisConnection, key: str) -> Sequence[str]:
-    members = await link.call(lambda redis: redis.zrange(key, 0, -1))
+    members = await link.redis.zrange(key, 0, -1)
     return [str(member) for member in members]
 
 

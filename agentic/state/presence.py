@@ -75,7 +75,7 @@ class Presence(Store):
 
     async def first_seen(self, agent: str) -> float | None:
         """Return when the agent was first seen, in unix seconds; None for never."""
-        first = await self._link.call(lambda redis: redis.hget(keys.seen(agent), "first"))
+        first = await self._link.redis.hget(keys.seen(agent), "first")
         return None if first is None else float(first)
 
     @or_default(dict[str, str](), "the users of earlier agents are not known")
@@ -100,16 +100,16 @@ class Presence(Store):
     @or_default(None, "it is unknown which process writes the record")
     async def records(self) -> bool:
         """Whether a process writes the record now; None if Redis is unavailable."""
-        return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))
+        return bool(await self._link.redis.exists(keys.RECORDER_OWNER))
 
     @or_default(None, "it is unknown whether a coordinator runs")
     async def coordinates(self) -> bool:
         """Whether a process runs the coordinator now; None if Redis is unavailable."""
-        return bool(await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_OWNER)))
+        return bool(await self._link.redis.exists(keys.COORDINATOR_OWNER))
 
     @or_default(None, "presence ends by itself")
     async def clear(self, agent: str) -> None:
-        await self._link.call(lambda redis: redis.delete(keys.ready(agent)))
+        await self._link.redis.delete(keys.ready(agent))
 
     async def online(self, agents: Iterable[str]) -> set[str]:
         """Return those of `agents` that are online. Raises StateUnavailable."""
@@ -136,7 +136,7 @@ class BackoffStore(Store):
         """Set when the agent's back-off ends, in unix seconds; at most an hour from now."""
         left = min(until - self._clock(), MAX_BACKOFF_SECONDS)
         if left > 0:
-            await self._link.call(lambda redis: redis.set(keys.bench(agent), str(until), px=max(1, round(left * 1000))))
+            await self._link.redis.set(keys.bench(agent), str(until), px=max(1, round(left * 1000)))
 
     async def until(self, agent: str) -> float | None:
         """Return when the agent's back-off ends, in unix seconds; None if there is none."""

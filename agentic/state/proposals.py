@@ -91,14 +91,14 @@ class Proposals(Store):
         return bool(await self._link.script(END, places, arguments))
 
     async def all(self) -> Sequence[Proposal]:
-        texts = await self._link.call(lambda redis: redis.hvals(keys.COORDINATOR_PROPOSALS))
+        texts = await self._link.redis.hvals(keys.COORDINATOR_PROPOSALS)
         return [proposal for text in texts if (proposal := Proposal.parse(text)) is not None]
 
     @or_default(None, "reactions to proposed debates are counted later")
     async def stir(self, message_id: int) -> None:
         """Note that somebody reacted to a message, which may be a proposal's."""
         key = keys.COORDINATOR_STIRRED
-        if await self._link.call(lambda redis: redis.scard(key)) < MAX_STIRRED:
+        if await self._link.redis.scard(key) < MAX_STIRRED:
             await self._link.batch(lambda pipe: (pipe.sadd(key, str(message_id)), pipe.expire(key, KEPT_SECONDS)))
 
     async def take_stirred(self) -> Collection[int]:

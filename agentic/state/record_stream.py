@@ -365,4 +365,4 @@ class RecordedAgents(Store):
         await self._link.batch(lambda pipe: (pipe.sadd(key, agent), pipe.expire(key, KEEP_SECONDS)))
 
     async def read(self) -> frozenset[str]:
-        return frozenset(map(str, await self._link.call(lambda redis: redis.smembers(keys.RECORDED_AGENTS))))
+        return frozenset(map(str, await self._link.redis.smembers(keys.RECORDED_AGENTS)))

@@ -355,7 +355,7 @@ class RoomStore(Store):
         rooms: dict[int, Room] = {}  # by thread, as a room may move up meanwhile
         start = 0
         while page := await self._threads(start):  # in pages, so that no command takes long
-            texts = await self._link.call(lambda redis, ids=page: redis.mget([keys.room(each) for each in ids]))  # type: ignore[misc]
+            texts = await self._link.redis.mget([keys.room(each) for each in page])
             for thread_id, text in zip(page, texts, strict=True):
                 if text is None or thread_id in rooms or (room := parse_room(thread_id, str(text))) is None:
                     continue
@@ -383,7 +383,7 @@ class RoomStore(Store):
         )
 
     async def _threads(self, start: int) -> Sequence[int]:
-        page = await self._link.call(lambda redis: redis.zrevrange(keys.COORDINATOR_ROOMS, start, start + PAGE - 1))
+        page = await self._link.redis.zrevrange(keys.COORDINATOR_ROOMS, start, start + PAGE - 1)
         return [int(str(thread)) for thread in page]
 
 
@@ -436,19 +436,18 @@ class Arenas(Store):
         return bool(done[0])
 
     async def keep(self, arena: Arena) -> None:
-        text = arena.model_dump_json()
-        await self._link.call(lambda redis: redis.hset(keys.COORDINATOR_ARENAS, str(arena.channel_id), text))
+        await self._link.redis.hset(keys.COORDINATOR_ARENAS, str(arena.channel_id), arena.model_dump_json())
 
     async def drop(self, channel_id: int) -> None:
-        await self._link.call(lambda redis: redis.hdel(keys.COORDINATOR_ARENAS, str(channel_id)))
+        await self._link.redis.hdel(keys.COORDINATOR_ARENAS, str(channel_id))
 
     async def all(self) -> list[Arena]:
-        texts = await self._link.call(lambda redis: redis.hvals(keys.COORDINATOR_ARENAS))
+        texts = await self._link.redis.hvals(keys.COORDINATOR_ARENAS)
         return [arena for text in texts if (arena := Arena.parse(text)) is not None]
 
     async def has_host(self) -> bool:
         """Whether a process runs arenas, which is the one that acts for personas."""
-        return bool(await self._link.call(lambda redis: redis.exists(keys.PERSONAS_OWNER)))
+        return bool(await self._link.redis.exists(keys.PERSONAS_OWNER))
 
 
 class Marks(StoredValue):
@@ -477,7 +476,7 @@ def has_card(room: Room, marks: Marks) -> bool:
 
 class RoomMarks(Store):
     async def read(self, thread_id: int) -> Marks:
-        found: dict[Any, Any] = await self._link.call(lambda redis: redis.hgetall(keys.room_marks(thread_id)))
+        found: dict[Any, Any] = await self._link.redis.hgetall(keys.room_marks(thread_id))
         try:
             return Marks.model_validate(found)
         except ValidationError:
@@ -502,17 +501,17 @@ class RoomShares(Store):
     async def revoke(self, thread_id: int) -> bool:
         """Return whether there was a link."""
         tokens = [token for token, thread in (await self._all()).items() if thread == thread_id]
-        return bool(tokens) and bool(await self._link.call(lambda redis: redis.hdel(keys.ROOM_SHARES, *tokens)))
+        return bool(tokens) and bool(await self._link.redis.hdel(keys.ROOM_SHARES, *tokens))
 
     async def token_of(self, thread_id: int) -> str | None:
         return next((token for token, thread in (await self._all()).items() if thread == thread_id), None)
 
     async def thread_of(self, token: str) -> int | None:
-        found = await self._link.call(lambda redis: redis.hget(keys.ROOM_SHARES, token))
+        found = await self._link.redis.hget(keys.ROOM_SHARES, token)
         return int(str(found)) if found is not None else None
 
     async def _all(self) -> dict[str, int]:
-        found = await self._link.call(lambda redis: redis.hgetall(keys.ROOM_SHARES))
+        found = await self._link.redis.hgetall(keys.ROOM_SHARES)
         return {str(token): int(str(thread)) for token, thread in found.items()}
 
 
@@ -539,17 +538,17 @@ class RoomOpenings(Store):
 
     @when_back("the ends of openings of rooms")
     async def drop(self, request: int) -> None:
-        await self._link.call(lambda redis: redis.hdel(keys.ROOM_OPENINGS, str(request)))
+        await self._link.redis.hdel(keys.ROOM_OPENINGS, str(request))
 
     async def of(self, agent: str) -> Sequence[RoomOpening]:
         """Return the openings that this agent's bot began."""
-        texts = await self._link.call(lambda redis: redis.hvals(keys.ROOM_OPENINGS))
+        texts = await self._link.redis.hvals(keys.ROOM_OPENINGS)
         openings = (RoomOpening.parse(text) for text in texts)
         return [opening for opening in openings if opening is not None and opening.agent == agent]
 
     async def keep_draft(self, request: int, draft: str) -> None:
         """Store a person's request until they have chosen the members."""
-        await self._link.call(lambda redis: redis.set(keys.room_opening(str(request)), draft, ex=DRAFT_SECONDS))
+        await self._link.redis.set(keys.room_opening(str(request)), draft, ex=DRAFT_SECONDS)
 
     async def draft(self, request: int) -> str | None:
         """Return a draft; None if it has expired or was taken."""
@@ -557,4 +556,4 @@ class RoomOpenings(Store):
 
     async def take_draft(self, request: int) -> bool:
         """Remove a draft. Returns False if it is gone already, so that one choice makes one room."""
-        return bool(await self._link.call(lambda redis: redis.delete(keys.room_opening(str(request)))))
+        return bool(await self._link.redis.delete(keys.room_opening(str(request))))

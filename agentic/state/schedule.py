@@ -95,13 +95,12 @@ class ScheduleStore(Store):
     async def _plan(self, date: str) -> str | None:
         """Return the stored plan; None if there is none, or another program's value of another type."""
         key = keys.schedule(date)
-        if await self._link.call(lambda redis: redis.type(key)) not in ("string", "none"):
+        if await self._link.redis.type(key) not in ("string", "none"):
             return None
         return await self._text(key)
 
     async def save_schedule(self, date: str, slots: Sequence[Slot]) -> None:
-        text = _write_slots(slots)
-        await self._link.call(lambda redis: redis.set(keys.schedule(date), text, ex=DAY_PLAN_SECONDS))
+        await self._link.redis.set(keys.schedule(date), _write_slots(slots), ex=DAY_PLAN_SECONDS)
 
     async def claim_slot(self, date: str, index: int, at: float) -> bool:
         """Mark the slot at that time as done. Returns True for exactly one caller, over all restarts, and False if it
@@ -146,7 +145,7 @@ class ScheduleStore(Store):
         if cooldown <= 0:
             return True
         key, milliseconds = keys.reactive_cooldown(channel_id), max(1, round(cooldown * 1000))
-        return bool(await self._link.call(lambda redis: redis.set(key, "1", px=milliseconds, nx=True)))
+        return bool(await self._link.redis.set(key, "1", px=milliseconds, nx=True))
 
     async def hold_channel(self, channel_id: int, holder: str, ttl: float, epoch: int = 0) -> bool:
         """Hold a channel, or renew its hold, for a conversation for `ttl` seconds. Returns False if another
@@ -164,7 +163,7 @@ class ScheduleStore(Store):
         """Release all holds. Called when a coordinator begins to lead: then all holders are dead."""
         async for held in self._link.scan(keys.conversation("*")):
             if held:
-                await self._link.call(lambda redis, page=held: redis.delete(*page))  # type: ignore[misc]
+                await self._link.redis.delete(*held)
 
 
 def hold_of(holder: str, epoch: int) -> str:

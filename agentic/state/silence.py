@@ -374,7 +374,7 @@ class Silence(Mirror):
         await self._notify(SilenceChange(scope, person))
         notice = SilenceNotice(scope=str(scope), person_id=person).to_wire()
         try:
-            await self._link.call(lambda redis: redis.publish(keys.SILENCE_NOTICES, notice))
+            await self._link.redis.publish(keys.SILENCE_NOTICES, notice)
         except StateUnavailable as away:
             log.warning("replies in %s are canceled in this process only: Redis is unavailable (%s)", scope.name, away)
 
@@ -434,18 +434,18 @@ class Silence(Mirror):
 
     async def is_lost(self) -> bool:
         """Whether Redis is new, or was emptied since the last `read`."""
-        return await self._link.call(lambda redis: redis.hget(keys.SILENCE, MARKER)) != self._marker
+        return await self._link.redis.hget(keys.SILENCE, MARKER) != self._marker
 
     async def read(self) -> None:
         """Learn all orders from Redis, and write the orders that are newer here. Raises StateUnavailable."""
-        texts = await self._link.call(lambda redis: redis.hgetall(keys.SILENCE))
+        texts = await self._link.redis.hgetall(keys.SILENCE)
         marker, token, former = str(texts.get(MARKER, INCOMPLETE)), secrets.token_hex(8), list[str]()
         is_new, was_emptied = marker.startswith(INCOMPLETE), marker != self._marker
         theirs = {order.scope: order for order in self._parse(texts)}
         for order in theirs.values():
             await self._learn(order)
         if is_new:
-            await self._link.call(lambda redis: redis.hset(keys.SILENCE, MARKER, f"{INCOMPLETE}{token}"))
+            await self._link.redis.hset(keys.SILENCE, MARKER, f"{INCOMPLETE}{token}")
             former = await find_former_keys(self._link)
             for order in filter(None, map(self._order_of, await read_former_orders(self._link, former))):
                 await self._learn(order)
@@ -466,7 +466,7 @@ class Silence(Mirror):
         if is_new:
             marks = [f"{INCOMPLETE}{token}", token, round(DAY)]
             marker = str(await self._link.script(COMPLETE, [keys.SILENCE], marks))
-            await self._link.call(lambda redis: redis.delete(*former))
+            await self._link.redis.delete(*former)
         self._marker = "" if marker.startswith(INCOMPLETE) else marker
 
     def _parse(self, texts: dict[Any, Any]) -> Iterator[SilenceOrder]:

@@ -13,7 +13,7 @@ maker or by the stream's bound. So a reader that remembers the last `n` knows ho
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -129,7 +129,7 @@ class Records(Store):
         found: list[TurnRecord] = []
         end = "+"
         while len(found) < count:
-            page = await self._page(keys.turns(agent), end=end)
+            page: Any = await self._link.redis.xrevrange(keys.turns(agent), max=end, count=PAGE)
             here = [record for record in _records(page) if channel_id in (None, record.channel_id)]
             found += filter(self._young, here)
             if len(page) < PAGE:
@@ -147,14 +147,14 @@ class Records(Store):
         for stream in map(keys.turns, agents):
             theirs = [entry async for entry, _ in self._asked_by(stream, user_id)]
             for start in range(0, len(theirs), PAGE):
-                forgotten += await self._delete(stream, theirs[start : start + PAGE])
+                forgotten += await self._link.redis.xdel(stream, *theirs[start : start + PAGE])
         return forgotten
 
     async def _asked_by(self, stream: str, user_id: int) -> AsyncIterator[tuple[str, TurnRecord]]:
         """Yield (id in the stream, record) for each turn that a person asked for, oldest first."""
         start = "-"
         while True:
-            page = await self._page(stream, start=start)
+            page: Any = await self._link.redis.xrange(stream, min=start, count=PAGE)
             for entry, fields in page:
                 record = _read(fields)
                 if record is not None and record.asked_by == user_id:
@@ -162,15 +162,6 @@ class Records(Store):
             if len(page) < PAGE:
                 return
             start = f"({page[-1][0]}"
-
-    async def _page(self, stream: str, *, start: str = "-", end: str = "") -> list[Any]:
-        """Return the page from `start` on, oldest first; with `end`, the page before it, newest first."""
-        if end:
-            return await self._link.call(lambda redis: redis.xrevrange(stream, max=end, count=PAGE)) or []
-        return await self._link.call(lambda redis: redis.xrange(stream, min=start, count=PAGE)) or []
-
-    async def _delete(self, stream: str, ids: Sequence[str]) -> int:
-        return await self._link.call(lambda redis: redis.xdel(stream, *ids))
 
     def _young(self, record: TurnRecord) -> bool:
         """Whether the record is new enough: if an agent has no new turns, its stream isn't cut."""

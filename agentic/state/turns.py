@@ -173,14 +173,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a turn ended, at `at` (unix seconds): its result as JSON, its costs on `date` (YYYY-MM-DD), its message on
-    the agent's results channel ("" for none), its record, and its notice to observers."""
+    """How a turn ended, at `at` (unix seconds): its result as JSON, its costs on the charge's day, its message on the
+    agent's results channel ("" for none), its record, and its notice to observers."""
 
     agent: str
     turn_id: str
     result: str
     deadline: float
-    date: str
     costs: Fields
     charge: Charge
     say: str
@@ -288,14 +287,14 @@ class Turns(Store):
 
     async def open_ids(self, agent: str) -> list[str]:
         """Return the agent's turns that have begun and not ended, the earliest deadline first."""
-        return [str(turn) for turn in await self._link.call(lambda redis: redis.zrange(keys.open_turns(agent), 0, -1))]
+        return [str(turn) for turn in await self._link.redis.zrange(keys.open_turns(agent), 0, -1)]
 
     async def left(self, agent: str, turn_id: str) -> str | None:
         """Return an open turn's event. If there is no such turn, removes it from the index and returns None."""
-        state, event = await self._link.call(lambda redis: redis.hmget(keys.turn(agent, turn_id), ["state", "event"]))
+        state, event = await self._link.redis.hmget(keys.turn(agent, turn_id), ["state", "event"])
         if state == "open" and event:
             return str(event)
-        await self._link.call(lambda redis: redis.zrem(keys.open_turns(agent), turn_id))
+        await self._link.redis.zrem(keys.open_turns(agent), turn_id)
         return None
 
     async def known(self, agent: str, turn_ids: Sequence[str]) -> set[str]:
@@ -351,7 +350,7 @@ class Turns(Store):
         now, charge = self._clock(), self._budgets.charge(agent, turn_id, date, costs.get("total_cost", 0.0))
         if record is not None:
             record = record.model_copy(update={"at": now, "day": charge.date})
-        ending = Ending(agent, turn_id, result_json, deadline, charge.date, costs, charge, say, record, now, notice)
+        ending = Ending(agent, turn_id, result_json, deadline, costs, charge, say, record, now, notice)
         try:
             near = await self._write_end(ending, say)
         except StateUnavailable as away:
@@ -419,7 +418,7 @@ class Turns(Store):
             posts = self._instructed.note(record.channel_id, record.posted, joining=is_joining)
         redis_keys = [
             keys.turn(agent, ending.turn_id),
-            keys.cost(agent, ending.date),
+            keys.cost(agent, ending.charge.date),
             keys.budget(ending.charge.date),  # the day whose budgets the turn is charged to
             keys.open_turns(agent),
             keys.turns(agent),

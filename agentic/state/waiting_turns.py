@@ -76,7 +76,7 @@ class LastRuns(Store):
     @or_default(None, "the times of last runs are not known")
     async def load(self, agent: str) -> dict[str, float]:
         """Return field → stored time; None if Redis is unavailable."""
-        kept = await self._link.call(lambda redis: redis.hgetall(keys.ticks(agent)))
+        kept = await self._link.redis.hgetall(keys.ticks(agent))
         found = {str(field): str(text) for field, text in kept.items()}
         for memory in (self._stored, self._ours):
             for place in [place for place in memory if place[0] == agent]:
@@ -124,6 +124,6 @@ class LastRuns(Store):
             return
         gone = [field for field in fields if field not in known]
         if gone:
-            await self._link.call(lambda redis: redis.hdel(keys.ticks(agent), *gone))
+            await self._link.redis.hdel(keys.ticks(agent), *gone)
         for field in gone:
             self._stored.pop((agent, field), None)

@@ -134,7 +134,7 @@ class Bus:
     async def publish(self, channel: str, message: WireMessage) -> int:
         """Send a message once. Returns the number of subscribers. Raises StateUnavailable."""
         wire = message.to_wire()
-        return int(await self._link.call(lambda redis: redis.publish(channel, wire)))
+        return int(await self._link.redis.publish(channel, wire))
 
     @or_default(0, "messages are not sent")
     async def announce(self, channel: str, message: WireMessage) -> int:

@@ -107,6 +107,7 @@ class RedisConnection:
         self._client = _client(address)
         self.pool = self._client.connection_pool
         self.commands = CommandClient(self.pool, command_timeout)
+        self.redis = _Commands(self)
         self._slow_commands = CommandClient(self.pool, SLOW_TIMEOUT)
         self.present = asyncio.Event()  # cleared while the circuit breaker is open
         self.present.set()
@@ -179,7 +180,8 @@ class RedisConnection:
         return True
 
     async def call(self, command: Callable[[CommandClient], Awaitable[T]]) -> T:
-        """Run `command` with the client for commands. Raises StateUnavailable within about 0.3 s."""
+        """Run `command` with the client for commands, as the commands of `redis` are run. Raises StateUnavailable
+        within about 0.3 s."""
         self._fail_while_away()
         try:
             return await command(self.commands)
@@ -233,16 +235,12 @@ class RedisConnection:
 
     async def scan(self, pattern: str, kind: str | None = None) -> AsyncIterator[list[str]]:
         """Yield the matching keys in pages, so that no command takes long. Raises StateUnavailable."""
-
-        async def read(cursor: int, redis: Redis) -> tuple[int, list[str]]:
-            cursor, page = await redis.scan(cursor, match=pattern, count=SCAN_COUNT, _type=kind)
-            return int(cursor), [str(key) for key in page]
-
-        cursor, page = await self.call(partial(read, 0))
-        yield page
-        while cursor:
-            cursor, page = await self.call(partial(read, cursor))
-            yield page
+        cursor = 0
+        while True:
+            cursor, page = await self.redis.scan(cursor, match=pattern, count=SCAN_COUNT, _type=kind)
+            yield [str(key) for key in page]
+            if cursor == 0:
+                return
 
     def _fail_while_away(self) -> None:
         if not self.present.is_set():
@@ -280,6 +278,17 @@ class RedisConnection:
             self._writer = asyncio.create_task(self.write_queued(), name="redis-writer")
 
 
+class _Commands(Redis):
+    """redis-py's commands. They raise StateUnavailable within about 0.3 s."""
+
+    def __init__(self, link: RedisConnection) -> None:
+        super().__init__(connection_pool=link.pool)
+        self._link = link
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        return await self._link.call(lambda client: client.execute_command(*args, **options))
+
+
 class Store:
     """Base of stores in Redis. Methods without a policy raise StateUnavailable. `clock` gives unix seconds."""
 
@@ -287,7 +296,7 @@ class Store:
         self._link, self._clock = link, clock
 
     async def _text(self, key: str) -> str | None:
-        text = await self._link.call(lambda redis: redis.get(key))
+        text = await self._link.redis.get(key)
         return None if text is None else str(text)
 
     async def _put(self, key: str, seconds: int, fields: Mapping[str, str | int | float]) -> None:
@@ -302,7 +311,7 @@ class Store:
         wanted = list(names)
         if not wanted:
             return {}
-        found = await self._link.call(lambda redis: redis.mget(map(key_of, wanted)))
+        found = await self._link.redis.mget(map(key_of, wanted))
         return {name: str(text) for name, text in zip(wanted, found, strict=True) if text is not None}
 
 

@@ -388,10 +388,14 @@ class MemoryBus(_Away):
 class NoRedis:
     """A connection to a Redis that never answers."""
 
-    async def call(self, *_: object) -> Any:
+    async def script(self, *_: object) -> Any:
         raise StateUnavailable("there is none in this test")
 
-    script = call
+    call = publish = script
+
+    @property
+    def redis(self) -> NoRedis:
+        return self
 
 
 def lone_silence(clock: Callable[[], float]) -> Silence:

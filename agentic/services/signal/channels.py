@@ -105,9 +105,13 @@ class SignalSink(SinkWithoutSigns):
         self._agent, self._lease, self._claims, self._clean = self._account.me.agent or "", lease, claims, clean
         self._posted: dict[str, list[int]] = {}
 
+    @property
+    def _recipient(self) -> str | None:
+        return self._account.chats.recipient(self._view.chat)
+
     def refusal(self) -> str | None:
         """Return why the agent may not write here, or None if it may."""
-        if self._account.chats.recipient(self._view.chat) is None:
+        if self._recipient is None:
             return "unknown_channel"
         person = self._account.chats.person(self._view.chat)
         is_allowed = person is None or self._account.contacts.is_allowed(person)
@@ -187,7 +191,7 @@ class SignalSink(SinkWithoutSigns):
         try:
             timestamp = await account.client.send(
                 account.number,
-                account.chats.recipient(self._view.chat) or "",
+                self._recipient or "",
                 to_styled_text(runs),
                 pictures=(picture,) if picture is not None else (),
                 quoted=quoted,
@@ -223,10 +227,10 @@ class SignalSink(SinkWithoutSigns):
 
     async def withdraw(self, turn_id: str, after: int | None = None) -> None:
         """Delete for everyone the messages that this sink posted for a failed turn."""
-        recipient = self._account.chats.recipient(self._view.chat)
+        client, recipient = self._account.client, self._recipient or ""
         for number in self._posted.pop(turn_id, ()):
             try:
-                await self._account.client.remote_delete(self._account.number, recipient or "", timestamp_of(number))
+                await client.remote_delete(self._account.number, recipient, timestamp_of(number))
             except SignalError as error:
                 log.warning("Signal: deleting message %d failed: %s", number, error)
             else:
@@ -240,7 +244,7 @@ class SignalSink(SinkWithoutSigns):
     async def acknowledge(self, message_id: int, emoji: str) -> bool:
         """React even in a stopped chat, to show that a command was understood or is in effect."""
         account, transcript, me = self._account, self._view.transcript, self._account.me
-        author, recipient = account.contacts.author_of(message_id), account.chats.recipient(self._view.chat)
+        author, recipient = account.contacts.author_of(message_id), self._recipient
         # an emoji of a Discord server has a name of letters
         is_emoji = 0 < len(emoji) <= MAX_EMOJI and not any(char.isascii() and char.isalpha() for char in emoji)
         if message_id not in transcript or author is None or recipient is None or not is_emoji:
@@ -260,8 +264,7 @@ class SignalSink(SinkWithoutSigns):
 
     def typing(self) -> TypingSign:
         async def show(shown: bool) -> None:
-            recipient = self._account.chats.recipient(self._view.chat)
-            if recipient is not None and (not shown or self._lease.is_held):
+            if (recipient := self._recipient) is not None and (not shown or self._lease.is_held):
                 try:
                     await self._account.client.typing(self._account.number, recipient, shown=shown)
                 except SignalError as error:  # it is soon repeated

@@ -80,9 +80,9 @@ class AddressBook(Store):
                 if chat.channel_id in own or entry.speaker.id == person:
                     transcript.delete(entry.id)
         # a linked person is stored under their Discord id
-        await self._link.call(lambda redis: redis.hdel(SIGNAL_PEOPLE, *map(str, {*people, person})))
+        await self._link.redis.hdel(SIGNAL_PEOPLE, *map(str, {*people, person}))
         if own:
-            await self._link.call(lambda redis: redis.hdel(SIGNAL_CHATS, *map(str, own)))
+            await self._link.redis.hdel(SIGNAL_CHATS, *map(str, own))
 
     async def aclose(self) -> None:
         await self._writing.cancel()
@@ -103,7 +103,7 @@ class AddressBook(Store):
     @or_default({}, "people and chats of earlier runs on Signal are unknown")
     async def read(self, key: str) -> Mapping[int, str]:
         """Return the entries of SIGNAL_PEOPLE or SIGNAL_CHATS, or none if Redis is unavailable."""
-        found = await self._link.call(lambda redis: redis.hgetall(key))
+        found = await self._link.redis.hgetall(key)
         return {int(number): str(text) for number, text in found.items() if str(number).isdecimal()}
 
 
@@ -119,11 +119,11 @@ class VanishingMessages(Store):
 
     @when_back("deletions of vanished messages", limit=MAX_MESSAGES)
     async def gone(self, channel_id: int, message_id: int) -> None:
-        await self._link.call(lambda redis: redis.zrem(SIGNAL_VANISHING, f"{channel_id}:{message_id}"))
+        await self._link.redis.zrem(SIGNAL_VANISHING, f"{channel_id}:{message_id}")
 
     @or_default((), "vanishing messages of earlier runs on Signal are unknown")
     async def all(self) -> Sequence[tuple[int, int, float]]:
         """Return each message's channel, id, and time, or none if Redis is unavailable."""
-        found: Any = await self._link.call(lambda redis: redis.zrange(SIGNAL_VANISHING, 0, -1, withscores=True))
+        found: Any = await self._link.redis.zrange(SIGNAL_VANISHING, 0, -1, withscores=True)
         each = [(re.fullmatch(r"([0-9]+):([0-9]+)", str(name)), float(at)) for name, at in found]
         return [(int(match[1]), int(match[2]), at) for match, at in each if match is not None]
