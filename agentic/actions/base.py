@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, Literal
 
 from agentic.agent.forgetting import IN_DISCORD
@@ -233,11 +232,6 @@ class ActionContext:
         if guild_id is None:
             return channel_id == request.channel_id or (request.guild_id is not None and guilds == {request.guild_id})
         return guild_id == request.guild_id
-
-
-def today_of(services: Services) -> str:
-    """Return the owner's date, YYYY-MM-DD."""
-    return f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
 
 
 def text_form(form_id: str, title: str, text: str) -> Form:

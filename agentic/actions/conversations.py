@@ -11,9 +11,10 @@ from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import Any
 
-from agentic.actions.base import ActionContext, ActionRefused, ActionRequest, Outcome, done, today_of
+from agentic.actions.base import ActionContext, ActionRefused, ActionRequest, Outcome, done
 from agentic.actions.silence import OfBot
 from agentic.actions.values import Snowflake, Values, option
+from agentic.agent.services import today_of
 from agentic.chat.formatting import MAX_QUESTION, question_text
 from agentic.state.budgets import MAX_RAISE
 from agentic.state.rooms import Arena

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentic.actions.base import ActionContext, ActionRefused, ActionRequest, Outcome, done, today_of
+from agentic.actions.base import ActionContext, ActionRefused, ActionRequest, Outcome, done
 from agentic.actions.conversations import check_may_ask
 from agentic.actions.room_create import MAX_NAMES, name_mentions
 from agentic.actions.values import Values, option
 from agentic.agent.roster import members_of
+from agentic.agent.services import today_of
 from agentic.rooms.opening import topic_of
 from agentic.state.budgets import MEMBERS_SCOPE
 from agentic.state.proposals import PROPOSAL_SIGN, Proposal
@@ -59,8 +60,8 @@ async def propose(context: ActionContext, request: ActionRequest, values: Debate
         raise ActionRefused("no_room_there", channel=channel_id, problem=problem)
     if services.settings.budget_rooms_usd == 0:
         raise ActionRefused("no_proposals")
-    use = (await services.state.limits.budgets.uses(today_of(services), [MEMBERS_SCOPE]))[MEMBERS_SCOPE]
-    if use.is_nearly_used_up:
+    uses = await services.state.limits.budgets.uses(today_of(services), [MEMBERS_SCOPE])
+    if uses[MEMBERS_SCOPE].is_nearly_used_up:
         raise ActionRefused("budget_used_up", whose="proposed debates")
     if any(
         (each.channel_id, each.topic.casefold()) == (channel_id, topic.casefold())

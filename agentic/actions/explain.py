@@ -17,14 +17,13 @@ from agentic.actions.base import (
     ActionRequest,
     Outcome,
     report,
-    today_of,
 )
 from agentic.actions.rights import may_moderate
 from agentic.actions.rooms import may_be_named
 from agentic.actions.silence import OfBot
 from agentic.actions.status import proactive_waits
 from agentic.actions.values import Values, option
-from agentic.agent.services import Services
+from agentic.agent.services import Services, today_of
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.ids import MAX_ID, sent_at
 from agentic.rooms.opening import escaped

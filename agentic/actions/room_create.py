@@ -31,12 +31,12 @@ from agentic.actions.base import (
     Outcome,
     give_back,
     report,
-    today_of,
 )
 from agentic.actions.conversations import silenced_refusal
 from agentic.actions.texts import TEXTS
 from agentic.actions.values import Snowflake, Values, extra_of, option, read_values
 from agentic.agent.roster import RosterEntry, members_of, without_mentions
+from agentic.agent.services import today_of
 from agentic.formats import DEFAULT_FORMAT, FORMAT_TEXTS, FORMATS, GUEST, SIDES
 from agentic.pace import LIVE, is_pace, parse_pace
 from agentic.policies import POLICY_TEXTS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from agentic.actions.base import ActionContext, ActionRequest, Outcome, report, today_of
+from agentic.actions.base import ActionContext, ActionRequest, Outcome, report
 from agentic.actions.rights import scopes
 from agentic.actions.values import Values
-from agentic.agent.services import Services
+from agentic.agent.services import Services, today_of
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.personas.memory import everywhere
 from agentic.state.conversation_state import ConversationState

@@ -16,7 +16,7 @@ from agent_config import AgentSettings, ModelSettings, Settings
 from agentic.agent.limits import AgentLimits, ModelPrices, ProviderBackoff
 from agentic.agent.options import OptionBook
 from agentic.agent.persona import PersonaMemory, only_guild
-from agentic.agent.services import Services
+from agentic.agent.services import Services, today_of
 from agentic.agent.side_calls import ModelBinding
 from agentic.chat.outlet import NO_CHANNEL, ChannelView, Outlet
 from agentic.context.options import Options
@@ -254,9 +254,8 @@ def build_persona_memory(agent: str, services: Services, audience: ChannelAudien
         return None
 
     async def may_write(context: ToolContext) -> bool:
-        today = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
         limit = services.settings.memory_writes * (UNPROMPTED_SHARE if context.asked_by is None else 1)
-        return await services.state.limits.memory_quota.take(agent, today, context.asked_by, limit)
+        return await services.state.limits.memory_quota.take(agent, today_of(services), context.asked_by, limit)
 
     def may_share(channel_id: int) -> bool:
         if channel_id == NO_CHANNEL:  # such a turn has seen no private channel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -181,3 +182,8 @@ class Services:
         return MentionEvent.of(
             asked, channel_id=channel_id, theme=theme, to_all=to_all, now=now, seconds=seconds, **more
         )
+
+
+def today_of(services: Services) -> str:
+    """Return the owner's date, YYYY-MM-DD."""
+    return f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"

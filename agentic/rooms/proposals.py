@@ -13,10 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 from agentic.agent.roster import RosterEntry
-from agentic.agent.services import Services
+from agentic.agent.services import Services, today_of
 from agentic.chat.outlet import CannotPost
 from agentic.chat.service import Person
 from agentic.context.entries import one_line
@@ -159,9 +158,8 @@ class ProposalKeeper:
         able = await self._able(opener, proposal)
         if len(able) < MIN_MEMBERS:
             return await self._end(proposal, TOO_FEW)
-        date = datetime.fromtimestamp(now, self._services.settings.timezone).date().isoformat()
-        use = (await self._services.state.limits.budgets.uses(date, [MEMBERS_SCOPE]))[MEMBERS_SCOPE]
-        if use.is_nearly_used_up:
+        uses = await self._services.state.limits.budgets.uses(today_of(self._services), [MEMBERS_SCOPE])
+        if uses[MEMBERS_SCOPE].is_nearly_used_up:
             return await self._end(proposal, NO_MONEY)
         draft = RoomDraft(
             asked_by=proposal.proposed_by,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from datetime import datetime
 
 from agentic.agent.limits import AgentLimits
-from agentic.agent.services import Services
+from agentic.agent.services import Services, today_of
 from agentic.agent.side_calls import CheapModel, SideCall, run_side_call
 from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
@@ -23,15 +22,15 @@ async def ask_about_room(
     """Return the model's answer, or "" after logging why there is none and what happens `instead`. The call counts
     against the budgets of `agent` and of the room's payer. `kind`: of the turn and the call. Each `key` has one call,
     and a second one if the program ended before it used the first one's answer."""
-    now, limits = services.clock(), AgentLimits(agent, services.state, services.clock)
+    limits = AgentLimits(agent, services.state, services.clock)
     call = SideCall(
         turn_id=f"{kind}-{room.thread_id}-{key}",
         kind=kind,
         call_kind=kind,
         channel_id=room.thread_id,
         guild_id=room.guild_id,
-        deadline=now + prompt.timeout,
-        date=datetime.fromtimestamp(now, services.settings.timezone).date().isoformat(),
+        deadline=services.clock() + prompt.timeout,
+        date=today_of(services),
         prompt=prompt,
         person_id=room.payer,
     )
