@@ -106,7 +106,7 @@ class Trial:
             first.kill()
         self._stuck.set()
         self.f.discord.faults.clear()
-        self.f.discord.world._nonces.clear()  # Discord remembers them for minutes only
+        self.f.discord.world.nonces.clear()  # Discord remembers them for minutes only
         await self.link.call(lambda redis: redis.delete(keys.owner(AGENT)))  # it would run out within five seconds
         with self._process() as second:
             await self._done()

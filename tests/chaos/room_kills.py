@@ -148,7 +148,7 @@ class RoomTrial:
             self.bus.unsubscribe(keys.instructions(persona))
         self._released.set()
         self.f.discord.faults.clear()
-        self.f.discord.world._nonces.clear()  # Discord remembers them for minutes only
+        self.f.discord.world.nonces.clear()  # Discord remembers them for minutes only
         await self.link.call(lambda redis: redis.delete(*LEASES))  # they would run out within five seconds
         with self._process() as second:
             await until_true(self._up)  # the first may have ended the room before it was killed
