@@ -288,6 +288,7 @@ class EmbeddedServer:
             "dir": str(self._folder),
             "appendonly": "yes",
             "aof-use-rdb-preamble": "no",  # base files as text, see above
+            "auto-aof-rewrite-min-size": "1mb",  # instead of 64mb, so that deleted words soon leave the file
             "save": "",  # the append-only file is enough
             "pidfile": str(self._folder / "redis.pid"),
             "logfile": str(self._folder / "redis.log"),

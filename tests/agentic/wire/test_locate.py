@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -405,6 +405,23 @@ async def test_a_folder_that_no_server_here_can_open_stops_the_start_and_stays_a
     with pytest.raises(RedisStartError, match=r"Bad file format.*Install Valkey 9\.1\.2, which wrote the data"):
         await private(home).__aenter__()
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+async def test_deleted_words_soon_leave_the_file_of_the_embedded_server(home):
+    needed_binary()
+    folder = home / "data" / "redis" / "appendonlydir"
+
+    def has_words():
+        with suppress(FileNotFoundError):  # it was replaced meanwhile
+            return any(b"my secret" in path.read_bytes() for path in folder.glob("*.aof"))
+        return True
+
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
+        await write(link, "key", "my secret")
+        await until(has_words)
+        await link.call(lambda redis: redis.delete("key"))
+        await write(link, "other", "x" * 1_100_000)
+        await until(lambda: not has_words(), within=30)
 
 
 @pytest.mark.promise(570)
