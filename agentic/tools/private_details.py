@@ -16,21 +16,26 @@ _GONE = " "
 _REDACTED = re.compile(r"\[redacted\]", re.IGNORECASE)
 _NOT_SEEN = frozenset({"Cc", "Cf", "Cs", "Co"})
 
-_AT = r"\s?[\[(]\s?(?:at|@)\s?[\])]\s?"
+_AT = r"\s?[\[(]\s?(?:at|@)\s?[\])]\s?|[ ]@[ ]|%40|&\#64;|&commat;"
 _DOT = r"\s?[\[(]\s?(?:dot|\.)\s?[\])]\s?"
 _SEPARATOR = r"[ \u00a0().\-/]"
-_STREET = r"street|st\.|avenue|ave\.?|road|rd\.|lane|boulevard|blvd\.?|drive|square|terrace|court|crescent|highway"
+_STREET = (
+    r"street|st\.|st(?![ ](?-i:[A-Z]))"  # but not St Lucia
+    r"|avenue|ave\.?|road|rd\.|lane|boulevard|blvd\.?|drive|square|terrace|court|crescent|highway"
+)
 _NO_ADDRESS = r"(?:food|art|artists?|style|view|fighter|wear|photo\w*|map|trip|test|race|games?)\b"
 _NO_STREET_WORD = (  # a number followed by one of these words isn't a house number
     r"(?:of|the|an?|in|on|at|about|for|from|to|and|with|best|top|most|famous|things?|facts?|songs?|years?|hours?|days?"
-    r"|min(?:utes?)?|miles?|km|people)\b"
+    r"|nights?|weeks?|stars?|min(?:utes?)?|miles?|km|people)\b"
 )
 _STREET_ENDING = r"straße|strasse|str\.|gasse|weg|allee|platz|ufer|damm|straat|laan|gatan|vej|gata"
+_RUE = r"rue|avenue|boulevard|chemin|impasse|quai"
 _STREET_FIRST = r"rue|avenue|boulevard|via|viale|piazza|calle|avenida|rua|plaza"
 
 _SHAPES = re.compile(
     rf"""
       <[@\#][!&]?\d{{1,20}}>  |  <a?:\w{{2,32}}:\d{{1,20}}>  |  <id:\w+>                   # mentions, emoji
+    | [\w.+-]{{1,64}}[ ]at[ ][\w-]+(?:[ ]dot[ ][\w-]+)+                                      # e-mail in words
     | [\w.+%-]{{1,64}}(?:@|{_AT})[\w-]+(?:(?:\.|{_DOT})[\w-]+)+                               # e-mail
     | (?<=://)[^\s/@]{{1,200}}@                                                             # user and password
     | (?<![\w@])@[\w.]{{2,40}}                                                              # @name
@@ -50,6 +55,7 @@ _SHAPES = re.compile(
 _STREETS = re.compile(
     rf"""
       (?<!\w)(?:{_STREET_FIRST})[ ]+(?:\w+[ ]+){{1,4}}\d{{1,4}}[a-z]?(?!\w)                 # rue de Rivoli 5
+    | (?<!\w)\d{{1,4}}(?:[ ]?(?:bis|ter|[a-d]))?,?[ ](?:{_RUE})[ ](?:d[eu]s?[ ](?:la[ ])?|[dl]['’])?\w+  # 5 rue
     | (?<!\w)(?:\w+[ ]|\w+)(?:{_STREET_ENDING})[ ]+\d{{1,4}}[ ]?[a-z]?(?!\w)              # Lange Straße 5a
     | (?<!\w)\d{{1,5}}[a-z]?[ ]+(?:(?!{_NO_STREET_WORD})\w+[ ]+){{1,3}}                            # 5 Main Street
       (?:{_STREET})(?!\w|[ ]{_NO_ADDRESS})
