@@ -42,7 +42,7 @@ _TOO_DEEP = re.compile(rf"[\[{{](?:\s*[\[{{]){{{MAX_NESTING}}}")  # the parser t
 _M = re.compile(
     r"\A\s*(?:@[^\n]{0,200}?\s)?[mM]\s+(continue|context)[\s,.!]*+(?:(?<=\s)@[^\n]{0,200})?[\s.!]*+\Z", re.IGNORECASE
 )
-_MENTION = re.compile(r"<@[!&]?\d+>")
+_MENTION_OR_EMOJI = re.compile(r"<(?:@[!&]?|a?:\w{2,32}:)\d{1,20}>")
 _ORDER = re.compile(r"(stop|resume)(?:[ .,!]+\1)*(?: (\d{1,4}) ?(m|min|minutes?|h|hours?)?)?", re.IGNORECASE)
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")  # of ASCII, without what is space
 _WORDS = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)  # from the first letter or digit to the last one
@@ -204,7 +204,7 @@ def order_in(text: str) -> Order | None:
     """
     if len(text) > MAX_ORDER or _QUOTED.match(text):
         return None
-    plain = unicodedata.normalize("NFKC", _MENTION.sub(" ", text))
+    plain = unicodedata.normalize("NFKC", _MENTION_OR_EMOJI.sub(" ", text))
     if not plain.isascii():
         plain = "".join([char for char in plain if unicodedata.category(char) not in ("Cc", "Cf") or char.isspace()])
     words = _WORDS.search(_CONTROLS.sub("", plain))

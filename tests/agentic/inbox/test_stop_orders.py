@@ -86,6 +86,7 @@ def signs(scene: Scene, name: str) -> list[tuple[int, str]]:
         ("STOP, stop", Order("stop")),
         ("**STOP**, <@21>", Order("stop")),
         ("/stop 30", Order("stop", 1800.0)),
+        ("<a:siren:123456789012345678> STOP <:angry:123456789012345678>", Order("stop")),
         ("\u201eStop\u201c \U0001f64f", Order("stop")),
         ("\uff33\uff34\uff2f\uff30\u200b", Order("stop")),
         ("> stop", None),
