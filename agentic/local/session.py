@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from logging.handlers import MemoryHandler, RotatingFileHandler
 from pathlib import Path
@@ -102,7 +102,7 @@ def session_log(settings: Settings) -> Iterator[Callable[[Callable[[str], None]]
     with writable():
         for each_folder in (folder.parent, folder):
             each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
+        file = LogFile(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
 
     def show_warnings(note: Callable[[str], None]) -> None:
         names = {name: agent.display_name for name, agent in settings.agents.items()}
@@ -119,6 +119,18 @@ def session_log(settings: Settings) -> Iterator[Callable[[Callable[[str], None]]
     finally:
         file.close()
         logging.getLogger().handlers.clear()
+
+
+class LogFile(RotatingFileHandler):
+    """Drops lines that can't be written, for example on a full disk, instead of showing a traceback in the terminal."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handleError(record)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
 
 
 class WarningNotes(logging.Handler):

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, Refused
-from agentic.local.session import WarningNotes
+from agentic.local.session import LogFile, WarningNotes
 
 
 class Notes:
@@ -54,3 +54,11 @@ def test_any_warning_is_shown_once_a_minute_and_an_error_of_a_provider_whole() -
         notes.warn("%s lacks a file", "grok")
         notes.warn("%s: no calls for 15 minutes: %s", "grok", failed, level=logging.ERROR)
     assert notes.shown == ["warning: grok lacks a file", f"error: grok: no calls for 15 minutes: {failed}"]
+
+
+@pytest.mark.promise(131)
+def test_a_log_that_the_disk_has_no_space_for_shows_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    file = LogFile("/dev/full")
+    file.handle(logging.makeLogRecord({"msg": "a line"}))
+    file.close()
+    assert capsys.readouterr().err == ""
