@@ -13,6 +13,7 @@ import logging
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,7 +33,9 @@ async def trial(scenario: Scenario, seed: int) -> Tally:
             tally = await asyncio.wait_for(scenario.run(Path(folder), seed), MOST_SECONDS)
         except Exception as error:  # the outermost edge: one that fails must not hide the others
             slowest = time.monotonic() - began
-            tally = Tally(slowest=slowest, wrong=(f"the trial failed: {type(error).__name__}: {error}",))
+            frames = ((Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__))
+            place = " > ".join(f"{file.name}:{line}" for file, line in frames if file.parent == Path(__file__).parent)
+            tally = Tally(slowest=slowest, wrong=(f"the trial failed at {place}: {type(error).__name__}: {error}",))
     for fault in tally.faults():
         print(f"{scenario.name}, seed {seed}: {fault}", file=sys.stderr, flush=True)
     return tally
