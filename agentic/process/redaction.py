@@ -1,16 +1,17 @@
 """Remove secrets from texts, and the program's own paths from texts for Discord.
 
-Known secrets of the settings are searched literally, including in URL-quoted form. Anything that looks like a secret (a
-bot token, a provider's key, a webhook's address) is removed, too: it may be anyone's, because models repeat text that
-they read. No pattern matches a quotation mark, so JSON stays valid. Only our own tracebacks and paths are removed, not
-paths that people talk about.
+Known secrets of the settings are searched literally, and as URLs, JSON, and Python write them. Anything that looks like
+a secret (a bot token, a provider's key, a webhook's address) is removed, too: it may be anyone's, because models repeat
+text that they read. No pattern matches a quotation mark, so JSON stays valid. Only our own tracebacks and paths are
+removed, not paths that people talk about.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -59,7 +60,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = (), folders: Iterable[Path] = ()) -> None:
         known = {secret for secret in secrets if len(secret) >= MIN_SECRET}
-        known |= {quote(secret, safe="") for secret in known}
+        known |= {form for secret in known for form in _forms_of(secret)}
         places = {str(folder.absolute()) for folder in folders}
         # Most texts have nothing to redact; a literal search finds that out in a tenth of a pattern's time.
         self._words, self._places = tuple(known), tuple(places)
@@ -111,6 +112,12 @@ class Redactor:
         if isinstance(value, dict):
             return {key: self.everywhere(one) for key, one in value.items()}
         return value
+
+
+def _forms_of(secret: str) -> Iterator[str]:
+    """Yield the secret as URLs, JSON, and Python write it. Most secrets are the same everywhere."""
+    yield from (quote(secret, safe=""), quote(secret))
+    yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1])
 
 
 def may_have_shape(text: str) -> bool:

@@ -3,6 +3,7 @@ import random
 import re
 import string
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -41,6 +42,14 @@ def test_what_looks_like_a_secret_goes_wherever_it_stands(secret, around):
     assert REDACTED in clean
     assert secret[:40] not in clean
     assert clean.startswith(around.partition("{}")[0].replace("{{", "{"))
+
+
+@pytest.mark.promise(13)
+@pytest.mark.parametrize("write", [str, json.dumps, repr, quote, lambda secret: quote(secret, safe="")])
+def test_a_known_secret_goes_however_it_is_written(write):
+    secret = 'pa/ss "w\\ord" ä=1'
+    written = write(secret).strip("\"'")
+    assert Redactor([secret]).secrets(f"it is {written} there") == f"it is {REDACTED} there"
 
 
 def shapes():
