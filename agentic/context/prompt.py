@@ -117,6 +117,10 @@ class FormatTurn:
     length: str
     ledger: tuple[str, ...] = ()
 
+    @property
+    def argues(self) -> bool:
+        return self.side in ("for", "against")
+
     def with_side(self, *sides: str) -> list[str]:
         return [one_line(name, MAX_NAME) for name, side in self.sides.items() if side in sides]
 

@@ -12,8 +12,9 @@ Small models copy what they read, and talk as the text before talks: an example 
 ids, times, or marks. A model server reads what all bots of a channel have in common only once, so the agent's persona
 comes last. Base models get the same as one plain text.
 
-In a room with a format, there's no example, and who the agent is and what it does come after the messages. The format
-has the first words for each phase and side. They quote somebody's claim, or name who asked.
+In a room with a format, the format has the first words for each phase and side. They quote somebody's claim, or name
+who asked. In a debate, the sides take turns in the example. They have no task: a small model drops its side for it.
+Panels and interviews have no example, and who the agent is and what it does come after the messages.
 
 A model that can't continue an answer, or that has tools, gets the messages and a task in chat mode (build_small).
 """
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import cycle
+from itertools import chain, cycle, takewhile
 
 from agentic.context.entries import Entry, Speaker, one_line
 from agentic.context.prefill_layout import GAP, PrefillLayout, label, labels
@@ -32,7 +33,6 @@ from agentic.context.prompt import (
     MAX_TOPIC,
     FormatTurn,
     PromptContext,
-    RoomTurn,
     naming_line,
     perspective_line,
 )
@@ -95,7 +95,8 @@ EXAMPLE = (
     "We could close the road. Visitors walk the last mile, and the walk is what they tell their friends about.",
     "The cliff won't wait for them. The sea takes a meter each winter, so who pays to move the lighthouse?",
 )
-EXAMPLE_WORD = "lighthouse"  # a message with it is about the example
+EXAMPLE_WORDS = frozenset({"lighthouse", "keeper", "fishermen", "cliff", "foggy"})
+"""A message with one of them is about the example."""
 OPENERS = (
     "But",
     "What if",
@@ -108,27 +109,37 @@ OPENERS = (
     "Think of",
     "The price of",
 )
+RECENT = len(OPENERS) - 1  # messages whose first words aren't used again, and whose language is that of the next
 # The first words of an answer to a person or to another member, in a room with a format. The formats have the others.
 ASKED: Mapping[str, Sequence[str]] = {
-    "for": ("{asker}, as I see it,", "{asker}, that can be solved:", "{asker}, I'm still for it, because it would"),
+    "for": (
+        "{asker}, that can be solved:",
+        "{asker}, I'm still for it, because",
+        "{asker}, that's one more reason for it:",
+    ),
     "against": (
-        "{asker}, as I see it,",
-        "{asker}, that's a reason against it:",
-        "{asker}, I'm against it, since it would",
+        "{asker}, there's a better way:",
+        "{asker}, I'm still against it, because",
+        "{asker}, that's one more reason against it:",
     ),
     "guest": ("{asker}, my answer is", "{asker}, I'd say", "{asker}, the short answer is"),
 }
+ABOUT_PEOPLE = "people who"  # in a question; then an answer is about them
+THEY: Mapping[str, Sequence[str]] = {
+    "for": ("{asker}, even for them,", "{asker}, they're better off with it, because", ASKED["for"][0]),
+    "against": ("{asker}, even for them,", "{asker}, they're better off without it, because", ASKED["against"][0]),
+}
 OTHER_ANSWERS = ("{asker}, my answer is", "{asker}, I'd say that", "{asker}, that depends on")
 PASSED_ON = ("{guest}, {asker} asks: “{question}” What", "{guest}, a question from {asker}: “{question}” How")
-_ENGLISH = "could does how should than the what which who why worth would"
+_ENGLISH = "are better could does from how need our should than the what which who why worth would"
 ENGLISH = frozenset(_ENGLISH.split())  # a topic too short to tell its language has one of these words
 MAX_QUESTION = 200
 MAX_CLAIM = 16  # words
 MIN_CLAIM = 4
 _NO_CLAIM = """
     additionally also although and as because but by even example finally first for furthermore he how however i i'd
-    i'm if in it it's maybe moreover my no plus second she so take that then therefore these they think third this those
-    though when while with without yes"""
+    i'm if in maybe moreover my no plus second she so take that that's then therefore these think third this those
+    though when while with without yes you"""
 NO_CLAIM = frozenset(_NO_CLAIM.split())
 """Words that begin a part of a sentence, or a sentence that needs the one before it."""
 
@@ -137,6 +148,7 @@ _ADDS = re.compile(
     r"(?:moreover|additionally|furthermore|also|plus|finally|in addition|overall|therefore),? ", re.IGNORECASE
 )
 _QUOTES = re.compile('[“”"]')
+_OTHER_SIDE = re.compile(r"\bI agree\b|\byou(?:['’]re| are) right\b|\bon the other hand\b", re.IGNORECASE)
 
 
 def build_small(context: PromptContext) -> tuple[str, list[Message], str]:
@@ -151,19 +163,21 @@ def build_continuation(
     context: PromptContext, *, bare: bool = False, stop_names: int = 10, attempt: int = 0
 ) -> PrefillLayout:
     """Return a text for the model to continue: a short discussion that shows how to talk, then the topic, the
-    transcript, who the agent is, and its name with the first words of its message. The beginning is the same for all
-    bots of a channel. A room with a format has no example, and the agent comes last. `bare`: only the transcript.
-    Each `attempt` has other first words. The answer ends at a blank line, in a conversation at the end of its line, or
-    if another speaker or topic begins."""
+    transcript, and its name with the first words of its message. The beginning is the same for all bots of a channel.
+    Panels and interviews have no example, and who the agent is comes last. `bare`: only the transcript. Each `attempt`
+    has other first words. The answer ends at a blank line, in a conversation at the end of its line, or if another
+    speaker or topic begins."""
     me, talk = context.me, context.talk
     own = label(Speaker(0, me.display_name, "agent", me.key), me)
     names = sorted(talk.room.names if talk.room is not None else (me.display_name, *me.others))
     others = tuple(dict.fromkeys((*labels(context.window.entries, me), *(name for name in names if name != own))))
     opener, shown, given = _opener(context, attempt), _shown(context), format_of(context)
-    example = (f"{name}: {text}" for name, text in zip(cycle(names), EXAMPLE, strict=False))
-    system = GAP.join((FRAME.format(names=listed(names)), f"Topic: {EXAMPLE_TOPIC}", *example, about_turn(context)))
-    if given is not None:  # without an example, since a debate doesn't fit an interview; the task comes last
-        system = FORMAT_FRAME.format(names=listed(names), format=given.name)
+    sides = " ".join(_sides(given))
+    if given is None or given.with_side("for", "against"):
+        frame = f"{FRAME.format(names=listed(names))} {sides}".rstrip()
+        system = GAP.join((frame, *_example(names, given), about_turn(context)))
+    else:  # without the example, which argues; who the agent is comes last
+        system = f"{FORMAT_FRAME.format(names=listed(names), format=given.name)} {sides}"
         shown += [] if bare else [about_turn(context)]
     end = "\n" if given is not None or not asked_by(context) else GAP
     return PrefillLayout(
@@ -177,6 +191,13 @@ def build_continuation(
     )
 
 
+def _example(names: Sequence[str], given: FormatTurn | None) -> list[str]:
+    """Return a short discussion that shows how to talk. In a debate, the sides take turns in it."""
+    pro, con = ([] if given is None else given.with_side(side) for side in ("for", "against"))
+    speakers = chain.from_iterable(zip(cycle(pro), cycle(con), strict=False)) if pro and con else cycle(names)
+    return [f"Topic: {EXAMPLE_TOPIC}", *(f"{name}: {text}" for name, text in zip(speakers, EXAMPLE, strict=False))]
+
+
 def topic_of(context: PromptContext) -> str:
     """Return the topic, for a starter without one the first idea, or "" if there is none."""
     room, talk = context.talk.room, context.talk
@@ -185,8 +206,8 @@ def topic_of(context: PromptContext) -> str:
 
 def is_about_example(text: str, context: PromptContext) -> bool:
     """Return whether a small model's message is about the example instead of the topic."""
-    there = [topic_of(context), *(entry.text for entry in context.window.entries)]
-    return EXAMPLE_WORD in text.lower() and not any(EXAMPLE_WORD in each.lower() for each in there)
+    there = " ".join((topic_of(context), *(entry.text for entry in context.window.entries)))
+    return not EXAMPLE_WORDS.intersection(tokens(text)) <= set(tokens(there))
 
 
 def format_of(context: PromptContext) -> FormatTurn | None:
@@ -197,6 +218,18 @@ def is_last_phase(context: PromptContext) -> bool:
     """Return whether the room has a format, and this is the phase in which members end their case."""
     given = format_of(context)
     return given is not None and [each.name for each in _phases(given)][-1:] == [given.phase]
+
+
+def _is_opening(context: PromptContext) -> bool:
+    """Return whether a debater says where it stands. It would copy what others say, so it doesn't see that."""
+    given = format_of(context)
+    return given is not None and given.argues and [each.name for each in _phases(given)][:1] == [given.phase]
+
+
+def leaves_side(text: str, context: PromptContext) -> bool:
+    """Return whether a debater's message agrees with its opponent, or argues for both sides."""
+    given = format_of(context)
+    return given is not None and given.argues and _OTHER_SIDE.search(without_quotations(text)) is not None
 
 
 def without_own_name(text: str, context: PromptContext) -> str:
@@ -210,10 +243,11 @@ def without_own_name(text: str, context: PromptContext) -> str:
 
 def shortened(text: str, opener: str) -> str:
     """Return a message in a room with a format up to its first question, which others answer, or its second sentence
-    after the opener's whole sentences, without a "Moreover" at its beginning."""
+    after the opener's whole sentences, without a "Moreover" and what follows it."""
     if adds := _ADDS.match(text):
         text = f"{text[adds.end() :][:1].upper()}{text[adds.end() + 1 :]}"
     kept = sentences(text)[: len(sentences(opener)) + 1]
+    kept = [*kept[:1], *takewhile(lambda each: not _ADDS.match(each), kept[1:])]
     asks = next((at for at, sentence in enumerate(kept, 1) if sentence.endswith("?")), len(kept))
     return " ".join(kept[:asks])
 
@@ -222,13 +256,15 @@ def _shown(context: PromptContext) -> list[str]:
     """Return the topic, and the messages as lines; the message to answer comes last."""
     task, room, topic = context.task, context.talk.room, topic_of(context)
     entries, asked = [*task.chain.entries, *context.window.entries], asked_by(context)
-    if asked is not None and not (entries and entries[-1].id == asked.id):
+    if asked is None and _is_opening(context):
+        entries = []
+    elif asked is not None and not (entries and entries[-1].id == asked.id):
         last = task.questions or (asked,)
         entries = [*(entry for entry in entries if entry.id not in {each.id for each in last}), *last]
     said = [_line(entry, context) for entry in entries]
     shown = [f"Topic: {one_line(topic, MAX_TOPIC)}"] if topic else []
     if room is not None:
-        shown += [*([f"Rules: {one_line(room.rules, MAX_RULES)}"] if room.rules.strip() else []), *_sides(room)]
+        shown += [f"Rules: {one_line(room.rules, MAX_RULES)}"] if room.rules.strip() else []
     if topic and len(said) > AGAIN:  # a small model forgets it after a few messages
         said.insert(-1, f"Topic: {one_line(topic, MAX_TOPIC)}")
     return shown + said or [f"Topic: {context.place.theme.summary}"]
@@ -253,9 +289,18 @@ def about_turn(context: PromptContext) -> str:
     """Return who the agent is, and what only its next message is about."""
     me, closing, given = context.me, context.task.closing, format_of(context)
     persona = context.kept.short or f"You are {me.display_name}. {first_sentences(me.personality.strip(), MAX_THEME)}"
-    phase = _phase(context, given, asked_by(context) or _member_asking(context)) if given is not None else ""
     last = "This is the conversation's last message." if closing else ""
-    return "\n".join(filter(None, (persona, phase, perspective_line(context.task.perspective), last)))
+    does, asked = "", asked_by(context) or _member_asking(context)
+    if given is None:
+        pass
+    elif given.argues and _is_english(context):  # the first words say what to do, and a task leads it off its side
+        does = _role(context, given)
+    elif asked is None:
+        does = f"{given.task} {_role(context, given)}"
+    else:
+        question = f"{one_line(asked.speaker.name, MAX_NAME)} asks: “{one_line(asked.text, MAX_MESSAGE)}”"
+        does = f"{question} {_role(context, given)}"
+    return "\n".join(filter(None, (persona, does, perspective_line(context.task.perspective), last)))
 
 
 def _opener(context: PromptContext, attempt: int) -> str:
@@ -263,16 +308,14 @@ def _opener(context: PromptContext, attempt: int) -> str:
     its own for each phase and side, also for answers to people. Without a format, return "" for an answer to a person
     and for a conversation's first turn. A conversation that isn't certainly in English has at most a name."""
     entries, given = context.window.entries, format_of(context)
-    recent, found = [entry.text for entry in entries[-len(OPENERS) + 1 :]], list[str]()
-    language = language_of(" ".join((topic_of(context), *recent)))
+    recent, found = [entry.text for entry in entries[-RECENT:]], list[str]()
     if given is not None:
-        is_short = language is None and not ENGLISH.isdisjoint(tokens(topic_of(context)))
-        found = _format_openers(context, given, is_english=language == "en" or is_short)
-    elif context.task.trigger in ("round", "continue") and recent and not asked_by(context) and language == "en":
+        found = _format_openers(context, given)
+    elif context.task.trigger in ("round", "continue") and recent and not asked_by(context) and _is_english(context):
         found = [*OPENERS]
     if not found:
         return ""
-    unused = [opener for opener in found if not any(text.startswith(opener) for text in recent)] or found
+    unused = [each for each in found if not _is_used(each, recent, by_end=given is not None)] or found
     at = entries[-1].id if entries else 0
     at += int(context.now) if given is not None else 0  # a member that failed tries others
     at %= len(unused)
@@ -280,12 +323,26 @@ def _opener(context: PromptContext, attempt: int) -> str:
     return [*in_turn][attempt % len(in_turn)]
 
 
+def _is_used(opener: str, recent: Iterable[str], *, by_end: bool) -> bool:
+    """Return whether a message begins so. `by_end`: or has the last two words, such as "people who"."""
+    end = " ".join(opener.split()[-2:])
+    return any(text.startswith(opener) or (by_end and end in text) for text in recent)
+
+
+def _is_english(context: PromptContext) -> bool:
+    """Return whether the conversation is certainly in English. In a room with a format, a short topic may decide."""
+    recent = (entry.text for entry in context.window.entries[-RECENT:])
+    language = language_of(" ".join((topic_of(context), *recent)))
+    is_short = language is None and format_of(context) is not None
+    return language == "en" or (is_short and not ENGLISH.isdisjoint(tokens(topic_of(context))))
+
+
 def _phases(given: FormatTurn) -> Sequence[Phase]:
     """Return the format's phases; none for a format of a later version."""
     return next((each.phases for name, each in FORMATS.items() if name == given.name), ())
 
 
-def _format_openers(context: PromptContext, given: FormatTurn, *, is_english: bool) -> list[str]:
+def _format_openers(context: PromptContext, given: FormatTurn) -> list[str]:
     """Return first words for the agent's side in this phase, with names and a claim to answer."""
     openers = next((each.openers for each in _phases(given) if each.name == given.phase), {})
     heard = [each for each in reversed(context.window.entries) if each.speaker.agent not in (None, context.me.key)]
@@ -296,7 +353,9 @@ def _format_openers(context: PromptContext, given: FormatTurn, *, is_english: bo
         own = PASSED_ON if passes_on else ASKED.get(given.side, ("{asker},",))
     elif (asked := _member_asking(context)) is not None and given.side != "guest":
         own = ASKED.get(given.side, OTHER_ANSWERS)
-    if not is_english:
+    if asked is not None and ABOUT_PEOPLE in asked.text:
+        own = THEY.get(given.side, own)
+    if not _is_english(context):
         own = ("{guest},",) if asked is None else ("{asker},",)
     by, claim = _claim(context, given, heard)
     values = {
@@ -322,7 +381,7 @@ def _claim(context: PromptContext, given: FormatTurn, heard: Sequence[Entry]) ->
     names = {*given.sides, *(each.speaker.name for each in context.window.entries)}
     for entry in said:
         claims = [claim for each in sentences(entry.text) if (claim := _short_claim(each, names))]
-        new = [claim for claim in claims if sum(claim in text for text in texts) < 2]
+        new = [each for each in claims if content_words(each) - known and sum(each in text for text in texts) < 2]
         if new:
             best = max(new, key=lambda claim: len(content_words(claim) - known))
             return one_line(entry.speaker.name, MAX_NAME), best
@@ -334,7 +393,9 @@ def _short_claim(sentence: str, names: Iterable[str]) -> str:
     if sentence.endswith(("?", ":")) or _QUOTES.search(sentence) or any(name in sentence for name in names):
         return ""
     words = (sentence.partition(" because ")[2] or sentence).rstrip(".!").split()
-    if words and words[0].rstrip(",").lower() in NO_CLAIM:
+    if len(words) > MAX_CLAIM:
+        words = " ".join(words).partition(", ")[0].split()
+    if "also" in words or (words and words[0].rstrip(",").lower() in NO_CLAIM):
         return ""
     return " ".join(words) if MIN_CLAIM <= len(words) <= MAX_CLAIM else ""
 
@@ -352,7 +413,7 @@ def _rules(context: PromptContext) -> str:
         about.append(f"The topic is “{one_line(context.talk.topic, MAX_TOPIC)}”.")
     if room is not None:
         rules = f" Its rules: {one_line(room.rules, MAX_RULES)}" if room.rules.strip() else ""
-        about = [f"The topic is “{one_line(room.topic, MAX_TOPIC)}”.{rules}", *_sides(room)]
+        about = [f"The topic is “{one_line(room.topic, MAX_TOPIC)}”.{rules}", *_sides(room.format)]
     return "\n".join(
         (
             f"{context.place.heading} is a group chat. {listed(names)} are AIs in it. Everyone else is a person.",
@@ -364,25 +425,20 @@ def _rules(context: PromptContext) -> str:
     )
 
 
-def _sides(room: RoomTurn) -> list[str]:
+def _sides(given: FormatTurn | None) -> list[str]:
     """Say in a sentence who has which side in a room with a format."""
-    given = room.format
     if given is None:
         return []
     said = [f"{one_line(name, MAX_NAME)} {SIDES[side]}" for name, side in given.sides.items() if side in SIDES]
     return [f"This is a formal {given.name}. {listed(said)}." if said else f"This is a {given.name}."]
 
 
-def _phase(context: PromptContext, given: FormatTurn, asked: Entry | None = None) -> str:
-    """Say what the agent does now in a room with a format."""
-    does, guests = "You speak now.", given.with_side("guest")
+def _role(context: PromptContext, given: FormatTurn) -> str:
+    """Say what the agent is in a room with a format."""
+    guests = given.with_side("guest")
     if given.side in OWN_SIDE:
-        does = OWN_SIDE[given.side].format(topic=one_line(topic_of(context), MAX_TOPIC))
-    elif guests:
-        does = f"You ask {guests[0]}, who is the guest."
-    if asked is None:
-        return f"{given.task} {does}"
-    return f"{one_line(asked.speaker.name, MAX_NAME)} asks: “{one_line(asked.text, MAX_MESSAGE)}” {does}"
+        return OWN_SIDE[given.side].format(topic=one_line(topic_of(context), MAX_TOPIC))
+    return f"You ask {guests[0]}, who is the guest." if guests else "You speak now."
 
 
 def _task(context: PromptContext) -> str:
@@ -403,7 +459,8 @@ def _task(context: PromptContext) -> str:
         quote = one_line(text_with_marks(waiting[-1]), MAX_MESSAGE)
         parts.append(f"{label(waiting[-1].speaker, me)} said: “{quote}” {name} answers that now.")
     elif talk.room is not None and talk.room.format is not None:
-        parts.append(_phase(context, talk.room.format))
+        given = talk.room.format
+        parts.append(f"{given.task} {_role(context, given)}")
     elif task.trigger == "starter":
         parts.append(_opening(context))
     elif task.trigger == "mention" or task.trigger == "call":

@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from agentic.context.prompt import FormatTurn, RoomTurn
-from agentic.context.small_layout import build_continuation, shortened, without_own_name
+from agentic.context.small_layout import (
+    build_continuation,
+    is_about_example,
+    leaves_side,
+    shortened,
+    without_own_name,
+)
 from agentic.context.window import Window
 from agentic.formats import FORMATS
 from tests.support.said import ALICE, CLAUDE, GROK, said
@@ -38,22 +44,62 @@ def openers(*args, **more):
 
 
 @pytest.mark.parametrize(("side", "word"), [("for", "yes"), ("against", "no")])
-def test_a_member_is_told_its_side_and_task_after_the_messages_without_an_example(side, word) -> None:
-    sides = {"Claude": side, "Grok": "undecided"}
+def test_a_debater_is_told_its_side_and_no_task_after_an_example_with_the_same_sides(side, word) -> None:
+    sides = {"Claude": side, "Grok": "against" if side == "for" else "for"}
     prompt = layout([BUSES], sides=sides)
-    (asked,) = prompt.history
-    assert asked.text.endswith(
-        f"\n\nYou are Claude. You are thoughtful.\nAnswer one claim. You're {side} it. Asked “{TOPIC}”, you say {word}."
+    assert prompt.system.endswith(
+        f"\n\nYou are Claude. You are thoughtful.\nYou're {side} it. Asked “{TOPIC}”, you say {word}."
     )
-    assert prompt.system.startswith("Below, Claude and Grok hold a formal debate.")
-    assert "lighthouse" not in prompt.system
-    assert prompt.system == layout([BUSES, said(2, CLAUDE)], phase="closing words").system
+    assert prompt.system == layout([BUSES, said(2, CLAUDE)], phase="closing words", sides=sides).system
+    pro = next(name for name, each in sides.items() if each == "for")
+    assert f"{pro} argues for it" in prompt.system
+    assert f"\n\n{pro}: I'd keep the lighthouse." in prompt.system
+    assert prompt.history[0].text.endswith(f"Grok: {BUSES.text}")
 
 
-def test_a_person_s_question_stands_in_for_the_phase_s_task() -> None:
+def test_a_debater_in_another_language_has_a_task_since_it_has_no_first_words() -> None:
+    assert "\nAnswer one claim. You're for it." in layout(topic="Soll die Stadt Autos verbieten?").system
+    assert "Answer one claim." not in layout().system
+
+
+def test_an_interview_has_no_example_and_a_person_s_question_stands_in_for_the_phase_s_task() -> None:
     question = said(5, SAM, "Who drives at night?")
-    (asked,) = layout([BUSES, question], must_answer=True, target=question).history
-    assert asked.text.endswith(f"\nSam asks: “Who drives at night?” You're for it. Asked “{TOPIC}”, you say yes.")
+    sides = {"Claude": "guest", "Grok": ""}
+    prompt = layout([BUSES, question], "interview", must_answer=True, target=question, sides=sides)
+    assert "lighthouse" not in prompt.system
+    (asked,) = prompt.history
+    assert asked.text.endswith("\nSam asks: “Who drives at night?” You're the guest, and you answer.")
+
+
+@pytest.mark.parametrize(
+    ("text", "side", "leaves"),
+    [
+        ("Grok, you're right, buses are slow.", "for", True),
+        ("I agree with Grok that buses are slow.", "against", True),
+        ("Buses are slow. On the other hand, they're quiet.", "for", True),
+        ("“I agree”, says Grok, but buses are slow.", "for", False),
+        ("I agree with Grok that buses are slow.", "undecided", False),
+    ],
+)
+def test_a_debater_that_agrees_with_its_opponent_leaves_its_side(text, side, leaves) -> None:
+    form = FormatTurn(name="debate", rules="", side=side, phase="rebuttals", task="", length="")
+    room = RoomTurn(topic=TOPIC, turn_number=3, turns=8, members=("Claude", "Grok"), format=form)
+    assert leaves_side(text, turn(Window((), 100.0), room=room, topic=TOPIC)) == leaves
+
+
+@pytest.mark.parametrize(
+    ("text", "is_there"),
+    [
+        ("Who pays the keeper?", True),
+        ("Buses are slow on a foggy night.", True),
+        ("A goalkeeper rides one.", False),
+        ("Buses are slow.", False),
+    ],
+)
+def test_words_of_the_example_are_noticed_unless_somebody_said_them(text, is_there) -> None:
+    context = turn(Window((BUSES,), 100.0), topic=TOPIC)
+    assert is_about_example(text, context) == is_there
+    assert not is_about_example(text, turn(Window((said(1, GROK, text),), 100.0), topic=TOPIC))
 
 
 @pytest.mark.parametrize(
@@ -65,13 +111,13 @@ def test_a_person_s_question_stands_in_for_the_phase_s_task() -> None:
             "debate",
             "rebuttals",
             "for",
-            (f"“{CLAIM}”, says Grok. I'm still for it", f"Grok says “{CLAIM}”. I still say yes", "Grok, you"),
+            (f"“{CLAIM}”, says Grok. ", f"Grok, you say “{CLAIM}”, but", "Grok, I still say yes"),
         ),
         (
             "debate",
             "closing words",
             "against",
-            ("Grok's best point was “", "My last word is no", "I'm still against it", "In the end, I'm against"),
+            ("Grok, your best point was “", "In the end, I'm against it", "I'd only change my mind"),
         ),
         ("debate", "opening statements", "moderator", ("The question", "What's at stake")),
         (
@@ -93,7 +139,7 @@ def test_the_first_words_fit_phase_and_side_and_quote_a_claim(kind, phase, side,
 def test_a_claim_is_quoted_once_and_a_sentence_that_names_or_asks_is_none() -> None:
     assert any(CLAIM in each for each in openers([BUSES]))
     quoted = said(2, CLAUDE, f"“{CLAIM}”, says Grok.")
-    assert openers([BUSES, quoted]) == {"Grok, you forget the best reason for it: it would"}
+    assert openers([BUSES, quoted]) == {"Grok, I still say yes, because"}
 
 
 @pytest.mark.parametrize(
@@ -107,13 +153,14 @@ def test_parts_of_a_thought_are_not_quoted(sentence) -> None:
 @pytest.mark.parametrize(
     ("kind", "side", "text", "begins"),
     [
-        ("debate", "for", "Who drives at night?", ("Sam, as I see it", "Sam, that can", "Sam, I'm still for it")),
+        ("debate", "for", "Who drives at night?", ("Sam, that", "Sam, I'm still for it")),
         (
             "debate",
             "against",
             "Who drives at night?",
-            ("Sam, as I see it", "Sam, that's a reason against", "Sam, I'm against it"),
+            ("Sam, there's a better way", "Sam, that's one more reason against", "Sam, I'm still against it"),
         ),
+        ("debate", "for", "What about people who drive?", ("Sam, even for them", "Sam, they're", "Sam, that can")),
         ("panel", "", "Who drives at night?", "Sam,"),
         ("interview", "guest", "Who drives at night?", "Sam, "),
         ("interview", "", "Who drives at night?", "Grok, "),
@@ -134,14 +181,32 @@ def test_an_answer_begins_with_the_name_of_who_asked_and_interviewers_pass_the_q
 def test_a_member_answers_another_s_question_instead_of_the_phase_s_task() -> None:
     asked = said(1, GROK, "Claude, who pays for the buses?")
     assert all(each.startswith("Grok, ") for each in openers([asked]))
-    (prompt,) = layout([asked]).history
-    assert "\nGrok asks: “Claude, who pays for the buses?” You're for it." in prompt.text
+    (prompt,) = layout([asked], "panel", phase="discussion").history
+    assert prompt.text.endswith("\nGrok asks: “Claude, who pays for the buses?” You speak now.")
     assert "Answer one claim." not in prompt.text
 
 
 def test_the_second_attempt_begins_otherwise() -> None:
     for kind, phase in (("debate", "rebuttals"), ("panel", "takeaways"), ("interview", "questions")):
         assert layout([BUSES], kind, phase).opener != layout([BUSES], kind, phase, attempt=1).opener
+
+
+def test_a_debater_does_not_see_others_opening_statements_before_its_own() -> None:
+    question = said(5, SAM, "Who drives at night?")
+    assert CLAIM not in layout([BUSES], phase="opening statements").history[0].text
+    assert CLAIM in layout([BUSES, question], phase="opening statements", must_answer=True).history[0].text
+    assert CLAIM in layout([BUSES]).history[0].text
+
+
+def test_first_words_whose_end_somebody_used_wait() -> None:
+    asked = replace(BUSES, text=f"{CLAIM}. And think of people who walk.")
+    found = {layout([asked], phase="cross-questions", now=1000.0 + at).opener for at in range(6)}
+    assert found == {"Grok, how do you know that"}
+
+
+def test_a_short_question_in_english_has_first_words() -> None:
+    for topic in ("Do we need homework?", "Are paper books better?"):
+        assert "" not in openers(phase="opening statements", topic=topic, trigger="starter")
 
 
 def test_in_another_language_an_answer_begins_with_a_name_at_most() -> None:
@@ -159,7 +224,7 @@ def test_in_another_language_an_answer_begins_with_a_name_at_most() -> None:
 def test_names_and_topics_may_have_braces() -> None:
     prompt = layout([BUSES], kind="interview", phase="questions", topic="{0}?", sides={"Claude": "", "{Grok}": "guest"})
     assert prompt.history[0].text.endswith("You ask {Grok}, who is the guest.")
-    assert layout([BUSES], topic="{0}?").history[0].text.endswith("Asked “{0}?”, you say yes.")
+    assert layout([BUSES], topic="{0}?").system.endswith("Asked “{0}?”, you say yes.")
 
 
 def test_a_phase_or_format_of_a_later_version_has_no_first_words() -> None:
@@ -194,6 +259,7 @@ def test_every_phase_has_first_words_for_all_that_speak_in_it(name) -> None:
         ("Who pays? The city does.", "", "Who pays?"),
         ("Ask Dr. Hill. She walks. He rides.", "", "Ask Dr. Hill. She walks."),
         ("Moreover, a bus is slow.", "I say no, because", "A bus is slow."),
+        ("A bus is slow. Also, a tram is dear.", "", "A bus is slow."),
         (
             "“It rains”, says Grok. I'm still for it, because so it did. Buses have roofs. And trams.",
             "“It rains”, says Grok. I'm still for it, because",
