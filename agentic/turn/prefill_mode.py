@@ -23,6 +23,7 @@ from agentic.context.small_layout import (
     format_of,
     is_about_example,
     is_last_phase,
+    leaves_side,
     shortened,
     topic_of,
     without_own_name,
@@ -227,20 +228,26 @@ class PrefillMode(AnswerMode):
         if len(words) >= LONG or not whole.endswith("…"):  # perhaps the limit or a stop sequence ended it
             words = whole
         context, is_first = self.view.context, len(self._asked) == 1
-        earlier, asked, has_format = self.not_again, asked_by(context), format_of(context) is not None
+        earlier, asked, given = self.not_again, asked_by(context), format_of(context)
         opener = self._transcript.opener if words.startswith(self._transcript.opener) else ""
         said = words[len(opener) :]  # the opener isn't the model's
         new = without_repeats(said, [*EXAMPLE, *earlier])
-        new = without_own_name(opener + new if new.startswith(sentences(said)[0]) else new, context)
-        new = shortened(new, opener) if has_format else new
+        begins = new.startswith(sentences(said)[0])
+        if given is not None and is_first and not begins:  # without its first words, the rest answers nothing
+            raise UnreadableDecision("it repeats a message")
+        new = without_own_name(opener + new if begins else new, context)
+        new = shortened(new, opener) if given is not None else new
         is_new = len(tokens(without_quotations(new.removeprefix(opener)))) >= (1 if opener else MIN_NEW)
         if words and (not is_new or is_about_example(new, context)):
             raise UnreadableDecision("it repeats a message")
-        talks = context.task.trigger in ("starter", "round", "continue") and not (has_format and new.endswith("?"))
+        may_stray = given is not None and not given.argues and new.endswith("?")  # "Claude, what made you a cook?"
+        talks = context.task.trigger in ("starter", "round", "continue") and not may_stray
         subject = topic_of(context) or " ".join(earlier[-RECENT:])
-        subject += f" {asked.text}" if has_format and asked is not None else ""
+        subject += f" {asked.text}" if given is not None and asked is not None else ""
         if words and talks and is_first and not is_about(new, subject, earlier):
             raise UnreadableDecision("it's about something else")
+        if is_first and leaves_side(new, context):
+            raise UnreadableDecision("it leaves its side")
         decision = self._actions.decision(new)
         opens = context.task.trigger == "starter" and context.talk.room is None and not context.talk.topic
         return replace(decision, topic=topic_of(context) or None) if opens and decision.text else decision

@@ -237,6 +237,19 @@ async def test_a_debate_of_small_models_has_first_words_by_side_and_nothing_twic
     assert [request.body.get("temperature") for request in server.requests] == [None, None, None, 1.2, 1.2, None]
 
 
+@pytest.mark.parametrize(
+    "bad",
+    ["of the soup you're right about, which is sold in Kyoto.", f"{POINTS[0]} It's a soup for everybody, in short."],
+    ids=["agrees", "repeats"],
+)
+async def test_a_debater_that_agrees_or_begins_with_a_repetition_is_asked_again_once(tmp_path, bad):
+    answers = [f" {POINTS[0]}", f" {bad}", f" {POINTS[1]}", f" {POINTS[2]}", f" {POINTS[3]}"]
+    async with on_server(tmp_path, lambda request: ChatAnswer(text=answers.pop(0))) as (f, server):
+        posts = await debate(f)
+    assert [post.endswith(point) for post, point in zip(posts, POINTS, strict=True)] == [True] * 4
+    assert len(server.requests) == 5
+
+
 @pytest.mark.promise(630)
 async def test_a_member_whose_three_answers_repeat_a_post_fails_and_has_its_turn_again(tmp_path):
     asked = count()
