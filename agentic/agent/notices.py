@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
@@ -23,8 +22,6 @@ MAX_REMEMBERED = 1_000  # messages
 MAX_UNDER_WAY = 100
 MAX_CHARACTERS = 500  # of a message
 REACTIONS_NEEDED = 2  # to a person's message, so that a room answers it
-
-log = logging.getLogger(__name__)
 
 OnCancel = Callable[[str], Awaitable[None]]  # with the instruction's id
 

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -36,8 +35,6 @@ from agentic.wire.messages import Result, TurnUsage
 from agentic.wire.reasons import TurnAborted
 
 USUAL_INPUT, USUAL_OUTPUT = 900, 20  # tokens of a question whether to speak, for comparing models
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ A Profile lists the parts of a request that a model accepts, so that provider mo
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,8 +23,6 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 # - "": not supported
 Prefill = Literal["last", "prefix", "partial", "continue", "completions", ""]
 Api = Literal["openai", "ollama"]
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
