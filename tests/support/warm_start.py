@@ -82,7 +82,7 @@ def run_worker(code: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that leads the workers
     use(os.environ[ADDRESS])
     report, reported = os.pipe()
-    request = {"entry": "", "arguments": (), "environment": dict(os.environ), "folder": os.getcwd(), "before": code}
+    request = {"worker": code, "environment": dict(os.environ), "folder": os.getcwd(), "before": ""}
     ask(request, [0, 1, 2, reported])
     os.close(reported)
     with os.fdopen(report, "rb", buffering=0) as reports:
@@ -142,12 +142,13 @@ def run(request: Mapping[str, Any]) -> object:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
+    exec(request["before"], {})  # noqa: S102 - a test's own code, which may put a terminal in the place of a pipe
     # New ones: those there are know whether the server's own files can be seeked.
     sys.stdin = stream(0)
     sys.stdout = stream(1, write_through="PYTHONUNBUFFERED" in os.environ)
     sys.stderr = stream(2, line_buffering=True, errors="backslashreplace")
-    exec(request["before"], {"__name__": "__main__"})  # noqa: S102 - a test's own code
-    if not request["entry"]:
+    if "worker" in request:
+        exec(request["worker"], {"__name__": "__main__"})  # noqa: S102 - pytest-xdist's
         return None
     from agentic.runtime import cli
 
