@@ -115,12 +115,12 @@ ASKED: Mapping[str, Sequence[str]] = {
     "for": (
         "{asker}, that can be solved:",
         "{asker}, I'm still for it, because",
-        "{asker}, that's one more reason for it:",
+        "{asker}, I still say yes, because",
     ),
     "against": (
         "{asker}, there's a better way:",
         "{asker}, I'm still against it, because",
-        "{asker}, that's one more reason against it:",
+        "{asker}, I still say no, because",
     ),
     "guest": ("{asker}, my answer is", "{asker}, I'd say", "{asker}, the short answer is"),
 }

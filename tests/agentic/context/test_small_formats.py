@@ -117,7 +117,7 @@ def test_words_of_the_example_are_noticed_unless_somebody_said_them(text, is_the
             "debate",
             "closing words",
             "against",
-            ("Grok, your best point was “", "In the end, I'm against it", "I'd only change my mind"),
+            ("Grok, your best point was “", "In the end, I'm against it", "My last word is no"),
         ),
         ("debate", "opening statements", "moderator", ("The question", "What's at stake")),
         (
@@ -153,12 +153,12 @@ def test_parts_of_a_thought_are_not_quoted(sentence) -> None:
 @pytest.mark.parametrize(
     ("kind", "side", "text", "begins"),
     [
-        ("debate", "for", "Who drives at night?", ("Sam, that", "Sam, I'm still for it")),
+        ("debate", "for", "Who drives at night?", ("Sam, that", "Sam, I'm still for it", "Sam, I still say yes")),
         (
             "debate",
             "against",
             "Who drives at night?",
-            ("Sam, there's a better way", "Sam, that's one more reason against", "Sam, I'm still against it"),
+            ("Sam, there's a better way", "Sam, I still say no", "Sam, I'm still against it"),
         ),
         ("debate", "for", "What about people who drive?", ("Sam, even for them", "Sam, they're", "Sam, that can")),
         ("panel", "", "Who drives at night?", "Sam,"),
@@ -201,7 +201,7 @@ def test_a_debater_does_not_see_others_opening_statements_before_its_own() -> No
 def test_first_words_whose_end_somebody_used_wait() -> None:
     asked = replace(BUSES, text=f"{CLAIM}. And think of people who walk.")
     found = {layout([asked], phase="cross-questions", now=1000.0 + at).opener for at in range(6)}
-    assert found == {"Grok, how do you know that"}
+    assert found == {f"Grok, you said “{CLAIM}”. How do you know that", "Grok, why are you so sure that"}
 
 
 def test_a_short_question_in_english_has_first_words() -> None:
