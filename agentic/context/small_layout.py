@@ -126,8 +126,8 @@ ASKED: Mapping[str, Sequence[str]] = {
 }
 ABOUT_PEOPLE = "people who"  # in a question; then an answer is about them
 THEY: Mapping[str, Sequence[str]] = {
-    "for": ("{asker}, even for them,", "{asker}, they're better off with it, because", ASKED["for"][0]),
-    "against": ("{asker}, even for them,", "{asker}, they're better off without it, because", ASKED["against"][0]),
+    "for": ("{asker}, they're better off with it, because", *ASKED["for"]),
+    "against": ("{asker}, they're better off without it, because", *ASKED["against"]),
 }
 OTHER_ANSWERS = ("{asker}, my answer is", "{asker}, I'd say that", "{asker}, that depends on")
 PASSED_ON = ("{guest}, {asker} asks: “{question}” What", "{guest}, a question from {asker}: “{question}” How")
@@ -379,7 +379,7 @@ def _claim(context: PromptContext, given: FormatTurn, heard: Sequence[Entry]) ->
     said = [each for each in heard if one_line(each.speaker.name, MAX_NAME) in others]
     texts, known = [each.text for each in context.window.entries], content_words(topic_of(context)) | COMMON
     names = {*given.sides, *(each.speaker.name for each in context.window.entries)}
-    for entry in said:
+    for entry in reversed(said) if given.argues else said:  # an opening statement never leaves its side
         claims = [claim for each in sentences(entry.text) if (claim := _short_claim(each, names))]
         new = [each for each in claims if content_words(each) - known and sum(each in text for text in texts) < 2]
         if new:

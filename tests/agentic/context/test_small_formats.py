@@ -142,6 +142,12 @@ def test_a_claim_is_quoted_once_and_a_sentence_that_names_or_asks_is_none() -> N
     assert openers([BUSES, quoted]) == {"Grok, I still say yes, because"}
 
 
+def test_a_debater_quotes_the_oldest_claim_and_others_the_newest() -> None:
+    later = said(2, GROK, "A bus never comes on a rainy Sunday.")
+    assert any(CLAIM in each for each in openers([BUSES, later]))
+    assert all(CLAIM not in each for each in openers([BUSES, later], "panel", "discussion"))
+
+
 @pytest.mark.parametrize(
     "sentence",
     ["If it rains, a car is how we get home.", "Too short.", "It also carries the tools of a plumber.", "word " * 17],
@@ -160,7 +166,7 @@ def test_parts_of_a_thought_are_not_quoted(sentence) -> None:
             "Who drives at night?",
             ("Sam, there's a better way", "Sam, I still say no", "Sam, I'm still against it"),
         ),
-        ("debate", "for", "What about people who drive?", ("Sam, even for them", "Sam, they're", "Sam, that can")),
+        ("debate", "for", "What about people who drive?", ("Sam, they're", "Sam, that can", "Sam, I")),
         ("panel", "", "Who drives at night?", "Sam,"),
         ("interview", "guest", "Who drives at night?", "Sam, "),
         ("interview", "", "Who drives at night?", "Grok, "),
