@@ -148,7 +148,9 @@ _ADDS = re.compile(
     r"(?:moreover|additionally|furthermore|also|plus|finally|in addition|overall|therefore),? ", re.IGNORECASE
 )
 _QUOTES = re.compile('[“”"]')
-_OTHER_SIDE = re.compile(r"\bI agree\b|\byou(?:['’]re| are) right\b|\bon the other hand\b", re.IGNORECASE)
+_OTHER_SIDE = re.compile(
+    r"\bI agree\b|\byou(?:['’]re| are) right\b|\b(?:good|great) point\b|\bon the other hand\b", re.IGNORECASE
+)
 
 
 def build_small(context: PromptContext) -> tuple[str, list[Message], str]:

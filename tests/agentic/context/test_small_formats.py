@@ -76,6 +76,7 @@ def test_an_interview_has_no_example_and_a_person_s_question_stands_in_for_the_p
     [
         ("Grok, you're right, buses are slow.", "for", True),
         ("I agree with Grok that buses are slow.", "against", True),
+        ("That's a great point. Buses are slow.", "against", True),
         ("Buses are slow. On the other hand, they're quiet.", "for", True),
         ("“I agree”, says Grok, but buses are slow.", "for", False),
         ("I agree with Grok that buses are slow.", "undecided", False),
