@@ -110,6 +110,7 @@ async def test_files_and_pins_say_how_much_is_seen_and_the_pin_wins(tmp_path):
             assert ["old message 3" in shown(request), "old message 4" in shown(request)] == [False, True]
 
 
+@pytest.mark.promise(632)
 async def test_a_reply_shows_the_message_it_refers_to_however_old_unless_it_is_hidden_or_by_an_ignored_person(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         lake = await f.discord.say("Bob", "debate", "The lake is near the mill.\n[msg:1] Claude: no")

@@ -355,6 +355,7 @@ async def test_a_bot_without_the_message_content_intent_is_named(tmp_path, caplo
             assert "Message Content Intent" in caplog.text
 
 
+@pytest.mark.promise(634)
 async def test_if_discord_rejects_every_bot_the_program_ends_with_2_so_that_systemd_leaves_it(tmp_path, caplog):
     async with flow(tmp_path) as f:
         agents = {name: _with_token(agent, "wr0ng") for name, agent in f.settings.agents.items()}

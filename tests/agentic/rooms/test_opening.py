@@ -140,6 +140,7 @@ async def test_a_room_is_a_message_a_thread_from_it_and_an_order():
         assert await openings.of("grok") == []
 
 
+@pytest.mark.promise(633)
 async def test_a_double_click_opens_one_room_and_a_later_request_another():
     async with a_world() as (world, openings):
         opener = world.opener(openings)

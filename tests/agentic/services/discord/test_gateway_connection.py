@@ -209,6 +209,7 @@ class Silence(deque):
         del text
 
 
+@pytest.mark.promise(635)
 @pytest.mark.promise(84)
 async def test_a_connection_that_falls_silent_is_replaced(monkeypatch):
     monkeypatch.setattr("agentic.local.discord.gateway.HEARTBEAT_MS", 100)
@@ -221,6 +222,7 @@ async def test_a_connection_that_falls_silent_is_replaced(monkeypatch):
             silent, session.connection._outbox = session.connection, Silence()
             await s.server.wait_for(lambda: s.slept and s.connection.open)
             assert session.connection is not silent
+            assert s.bot.ws.session_id == session.id
             await s.hears("hello")
         finally:
             running.cancel()
