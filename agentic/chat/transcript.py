@@ -196,7 +196,7 @@ class Transcript:
             self._quoted.popitem(last=False)
 
     def quoted(self, message_id: int) -> Entry | None:
-        """Return a message of the transcript, or one that a reply refers to."""
+        """Return a message of the transcript, or a quoted message."""
         return self.get(message_id) or self._quoted.get(message_id)
 
     def lacks_text(self, message_id: int) -> bool:

@@ -223,7 +223,7 @@ def is_last_phase(context: PromptContext) -> bool:
 
 
 def _is_opening(context: PromptContext) -> bool:
-    """Return whether a debater says where it stands. It would copy what others say, so it doesn't see that."""
+    """Return whether this is a debater's first statement. It doesn't see the others', since it would copy them."""
     given = format_of(context)
     return given is not None and given.argues and [each.name for each in _phases(given)][:1] == [given.phase]
 

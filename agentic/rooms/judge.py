@@ -124,7 +124,7 @@ def judge_prompt(room: Room, posts: Sequence[RoomPost]) -> Prompt:
 
 
 def read_verdict(text: str, name: str, contenders: Sequence[str]) -> Verdict:
-    """Read an answer. Without points for each contender in each criterion, there is no verdict."""
+    """Read an answer. Without points for each contender in each criterion, there's no verdict."""
     fields = next((found for found, _ in objects(text)), {})
     said, points = fields.get("verdict"), fields.get("scores")
     scores: dict[str, float] = {}

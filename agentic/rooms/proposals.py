@@ -5,7 +5,7 @@
         ─ a day is over ─ the message says so
 
 The next step follows from the proposal as it is in Redis, so that a process that takes over continues it. Who agrees is
-read from the messages' reactions: after each new one, and every few minutes in case one was missed.
+read from the messages' reactions: whenever somebody reacts, and every few minutes in case that was missed.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ asks for, and the tool calls of earlier turns. Messages that `.history` names in
 level, as time permits.
 
 Replies form a chain. An agent's post answers the message that called the agent, even if it isn't shown as a reply: the
-transcript knows that for this run's posts, and the record for all. A service may send the
-message that a reply refers to, however old it is. A deleted message ends the chain; a message that may not be shown is
-skipped. The record may have a summary in place of older messages.
+transcript knows that for this run's posts, and the record for all. A service may send the message that a reply refers
+to, however old it is. A deleted message ends the chain; a message that may not be shown is skipped. The record may have
+a summary in place of older messages.
 """
 
 from __future__ import annotations
